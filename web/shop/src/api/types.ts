@@ -1,0 +1,23 @@
+/**
+ * Names for the shapes the pages use, taken from the operations rather than
+ * from the document's schema names, which belong to the server.
+ */
+import type { paths } from './schema'
+
+type Body<Response> = Response extends { content: { 'application/json': infer T } } ? T : never
+type Read<Path extends keyof paths, Status extends number = 200> = paths[Path] extends {
+  get: { responses: infer R }
+}
+  ? Status extends keyof R
+    ? Body<R[Status]>
+    : never
+  : never
+
+export type Sale = Read<'/api/v1/sales/{id}'>
+export type Phase = Sale['phase']
+export type MyOrder = NonNullable<Sale['mine']>[number]
+export type Order = Read<'/api/v1/orders/{id}'>
+export type OrderStatus = Order['status']
+export type Shop = Read<'/api/v1/shops/{id}'>
+export type Voucher = NonNullable<Read<'/api/v1/shops/{id}/vouchers'>['items']>[number]
+export type Me = Read<'/api/v1/me'>

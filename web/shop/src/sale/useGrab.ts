@@ -1,0 +1,120 @@
+import { computed, onScopeDispose, shallowRef, watch, type ComputedRef } from 'vue'
+import { showToast } from 'vant'
+import { useRouter } from 'vue-router'
+import { api, unwrap } from '../api/client'
+import type { Sale } from '../api/types'
+import { clock, useNow } from '../clock'
+import { lastTenths } from '../format/time'
+import { useText } from '../i18n/useText'
+import { useOnline } from '../online'
+import { followOrder } from '../order/browserWatch'
+import { useSession } from '../session'
+import { AttemptStore, newKey } from './attempt'
+import { buttonView, type ButtonView } from './button'
+import { Grab } from './grab'
+import type { useSale } from './useSale'
+
+/** The buyer's storage of attempts; null where the browser forbids any. */
+function sessionStore(): Storage | null {
+  try {
+    return sessionStorage
+  } catch {
+    return null
+  }
+}
+
+/** useGrab joins the sale, the session, the clock and the buyer's attempt into the button. */
+export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof useSale>) {
+  const session = useSession()
+  const router = useRouter()
+  const online = useOnline()
+  const { reason } = useText()
+  const grab = shallowRef<Grab | null>(null)
+  const now = useNow(() => closeToStart(sale.value))
+
+  function signIn() {
+    void router.push({ path: '/login', query: { to: router.currentRoute.value.fullPath } })
+  }
+
+  // An attempt belongs to one buyer: who signs in as someone else starts afresh.
+  watch(
+    () => session.userId,
+    (userId, before) => {
+      grab.value = userId ? newGrab(userId) : null
+      if (before) void load()
+    },
+    { immediate: true },
+  )
+
+  function newGrab(userId: string): Grab {
+    const storage = sessionStore()
+    return new Grab({
+      post: (key) =>
+        unwrap(
+          api.POST('/api/v1/sales/{id}/orders', { params: { path: { id }, header: { 'Idempotency-Key': key } } }),
+        ),
+      reload: load,
+      signIn: () => {
+        session.lost()
+        signIn()
+      },
+      notify: (code) => showToast(reason(code)),
+      newKey,
+      now: () => clock.now(),
+      store: storage ? new AttemptStore(storage, userId, id) : { load: () => null, save: () => {} },
+    })
+  }
+
+  const view: ComputedRef<ButtonView> = computed(() =>
+    buttonView({
+      online: online.value,
+      sale: sale.value,
+      session: session.state,
+      attempt: grab.value?.attempt.value ?? null,
+      now: now.value,
+    }),
+  )
+
+  followQueued()
+  function followQueued() {
+    let stop = () => {}
+    const queued = computed(() => (view.value.key === 'queued' ? view.value.orderId : undefined))
+    watch(
+      queued,
+      (orderId) => {
+        stop()
+        if (!orderId) return
+        stop = followOrder(orderId, {
+          order(order) {
+            apply({ orderId: order.id, status: order.status })
+            void grab.value?.orderChanged(order)
+          },
+          refused: () => void load(),
+          gaveUp: () => {},
+        })
+      },
+      { immediate: true },
+    )
+    onScopeDispose(() => stop())
+  }
+
+  function tap() {
+    switch (view.value.action) {
+      case 'login':
+        return signIn()
+      case 'order':
+        return void router.push(`/grab/${view.value.orderId}`)
+      case 'grab':
+      case 'resend':
+        return void grab.value?.tap()
+    }
+  }
+
+  return { view, now, tap }
+}
+
+function closeToStart(sale: Sale | null): boolean {
+  if (sale?.phase !== 'scheduled') return false
+  const left = Date.parse(sale.beginsAt) - clock.now()
+  return left > 0 && left <= lastTenths + 1000
+}
