@@ -29,13 +29,13 @@ type metricKind uint8
 const (
 	number metricKind = iota
 	milliseconds
-	count // may be written as a share of all attempts
+	share // may be written as a share of all attempts
 )
 
 // metrics lists what --expect may name.
 var metrics = map[string]metricKind{
 	"p50": milliseconds, "p95": milliseconds, "p99": milliseconds, "max": milliseconds, "drain": milliseconds,
-	"errors": count, "refused": count, "oversell": count, "overlimit": count, "dup": count, "lost": count, "ghost": count,
+	"errors": share, "refused": share, "oversell": number, "overlimit": number, "dup": number, "lost": number, "ghost": number,
 	"accept": number, "written": number, "rps": number, "ratio": number, "cpu": number, "soldoutcpu": number,
 }
 
@@ -79,7 +79,7 @@ func parseThreshold(text string) (Threshold, error) {
 		t.Value = float64(d) / float64(time.Millisecond)
 		return t, nil
 	}
-	if s, found := strings.CutSuffix(rest, "%"); found && kind == count {
+	if s, found := strings.CutSuffix(rest, "%"); found && kind == share {
 		t.Share, rest = true, s
 	}
 	value, err := strconv.ParseFloat(rest, 64)
@@ -90,6 +90,15 @@ func parseThreshold(text string) (Threshold, error) {
 		t.Value /= 100
 	}
 	return t, nil
+}
+
+// of is n, or its share of total if the threshold is one.
+func (t Threshold) of(n, total int64) *float64 {
+	v := float64(n)
+	if t.Share {
+		v /= float64(max(total, 1))
+	}
+	return &v
 }
 
 // check compares a measured value with the threshold.

@@ -77,6 +77,24 @@ func (v *Invariants) detail(format string, args ...any) {
 	}
 }
 
+// add joins the judgement of another sale.
+func (v *Invariants) add(o Invariants) {
+	v.Oversold += o.Oversold
+	v.OverLimit += o.OverLimit
+	v.Lost += o.Lost
+	v.Ghost += o.Ghost
+	v.OutsideWindow += o.OutsideWindow
+	v.Duplicate += o.Duplicate
+	v.WrongReplay += o.WrongReplay
+	v.WrongAnswer += o.WrongAnswer
+	v.Unsettled += o.Unsettled
+	v.GateEqualsDB = v.GateEqualsDB && o.GateEqualsDB
+	v.Conserved = v.Conserved && o.Conserved
+	v.AtRest = v.AtRest && o.AtRest
+	v.OK = v.OK && o.OK
+	v.Details = append(v.Details, o.Details...)
+}
+
 // Judge compares what was answered with what exists. It has no side effects.
 func Judge(h *History, f Facts) Invariants {
 	v := Invariants{GateEqualsDB: true, Conserved: true, AtRest: true}
@@ -97,14 +115,16 @@ type buyer struct{ sale, user int }
 
 // told indexes the accepted answers of a history.
 type told struct {
-	first map[string]Op      // by id: the first answer that named it
-	of    map[buyer][]Op     // the first answers of each buyer
-	open  map[buyer]struct{} // buyers with an attempt never answered
-	ids   []string           // in order of answer, so that reports are stable
+	first map[string]Op  // by id: the first answer that named it
+	of    map[buyer][]Op // the first answers of each buyer
+	// unsure are buyers with an attempt never answered, or answered "busy": the
+	// unit of a refused reservation may take a moment to come back.
+	unsure map[buyer]bool
+	ids    []string // in order of answer, so that reports are stable
 }
 
 func tell(h *History, v *Invariants, f Facts) told {
-	t := told{first: map[string]Op{}, of: map[buyer][]Op{}, open: map[buyer]struct{}{}}
+	t := told{first: map[string]Op{}, of: map[buyer][]Op{}, unsure: map[buyer]bool{}}
 	type attempt struct {
 		buyer
 		key int
@@ -113,8 +133,8 @@ func tell(h *History, v *Invariants, f Facts) told {
 	for _, op := range h.Ops {
 		b := buyer{op.Sale, op.User}
 		switch op.Outcome {
-		case Unknown:
-			t.open[b] = struct{}{}
+		case Unknown, Busy:
+			t.unsure[b] = true
 			continue
 		case Accepted:
 		default:
@@ -201,11 +221,10 @@ func (v *Invariants) judgeTime(id string, op Op, order Order, sales []SaleFacts)
 func (v *Invariants) judgeAnswers(h *History, t told, f Facts) {
 	for _, op := range h.Ops {
 		b := buyer{op.Sale, op.User}
-		_, open := t.open[b]
 		if op.Want != Unknown && op.Outcome != op.Want && op.Outcome >= SoldOut && op.Outcome <= Paused {
 			v.note(&v.WrongAnswer, 1, "user %d was told %q instead of %q", op.User, op.Outcome, op.Want)
 		}
-		if op.Outcome != LimitReached || open {
+		if op.Outcome != LimitReached || t.unsure[b] {
 			continue
 		}
 		if own := len(t.of[b]); own < f.Sales[op.Sale].Limit {

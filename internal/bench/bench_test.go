@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// small are options of a run that takes seconds, against the fake server.
+func small(t *testing.T, fault string) Options {
+	t.Helper()
+	return Options{
+		Self: true, Users: 300, Stock: 120, Clients: 16, Seed: 7, RestTimeout: 4 * time.Second,
+		Env: []string{"FAILPOINT=" + fault}, Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Lang: "en",
+	}
+}
+
+func TestGrabOfAHealthyServer(t *testing.T) {
+	o := small(t, "")
+	o.Expect = "p99<10s,errors<0.1%,oversell=0,dup=0,lost=0"
+	o.JSON, o.Out = true, t.TempDir()
+	report, err := Grab(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Grab.Accepted != 120 || report.Grab.Orders.Live != 120 || report.Invariants.OK != true {
+		t.Errorf("sold %d, %d live, invariants %+v", report.Grab.Accepted, report.Grab.Orders.Live, report.Invariants)
+	}
+	if report.Grab.Planted != conflictUsers {
+		t.Errorf("planted %d conflicts", report.Grab.Planted)
+	}
+	if f := report.Grab; f.Accepted+f.SoldOut+f.Repeat+f.Refused+f.Errors != f.Attempted {
+		t.Errorf("outcomes do not add up to the attempts: %+v", f.Tally)
+	}
+	if report.Grab.RatioToTime == nil || report.Grab.SoldOutRatioToTime == nil {
+		t.Error("a ratio is missing")
+	}
+	var printed map[string]any
+	if err := json.Unmarshal(o.Stdout.(*bytes.Buffer).Bytes(), &printed); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range []string{
+		"mode", "users", "stock", "attempted", "accepted", "soldOut", "repeat", "refused", "errors", "acceptRps", "writtenRps",
+		"ratioToTime", "cpuRatio", "latencyMs", "drainMs", "orders", "invariants",
+	} {
+		if _, ok := printed[field]; !ok {
+			t.Errorf("the JSON report has no %s", field)
+		}
+	}
+	for _, name := range []string{"report.json", "report.html", "plot.svg"} {
+		if _, err := os.Stat(filepath.Join(o.Out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestGrabCatchesSeededFaults(t *testing.T) {
+	for fault, caught := range map[string]func(Invariants) bool{
+		"skip_unique":          func(v Invariants) bool { return v.OverLimit > 0 },
+		"ack_before_commit":    func(v Invariants) bool { return v.Lost > 0 },
+		"release_twice":        func(v Invariants) bool { return !v.GateEqualsDB },
+		"ignore_end":           func(v Invariants) bool { return v.OutsideWindow > 0 },
+		"accept_without_queue": func(v Invariants) bool { return v.Lost > 0 },
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			report, err := Grab(t.Context(), small(t, fault))
+			var violation *ViolationError
+			if !errors.As(err, &violation) || violation.ExitCode() != 3 {
+				t.Fatalf("err = %v, want a violation", err)
+			}
+			if !caught(*report.Invariants) {
+				t.Errorf("not caught as what it is: %+v", report.Invariants)
+			}
+		})
+	}
+}
+
+func TestGrabSurvivesAKilledServer(t *testing.T) {
+	o := small(t, "")
+	o.Kill = 2
+	report, err := Grab(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Restarts != 2 {
+		t.Errorf("%d restarts, want 2", report.Restarts)
+	}
+}
+
+func TestGrabSeveralUnitsAtAGivenRate(t *testing.T) {
+	o := small(t, "")
+	o.Limit, o.Rate, o.Users = 3, 2000, 100
+	report, err := Grab(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Grab.Accepted != 120 || report.Grab.RatioToTime != nil {
+		t.Errorf("accepted %d, ratio %v", report.Grab.Accepted, report.Grab.RatioToTime)
+	}
+}
+
+// Without the file, orders nobody was told about are found in the users' lists.
+func TestGrabByAddressAlone(t *testing.T) {
+	for fault, broken := range map[string]bool{"": false, "skip_unique": true, "ignore_end": true} {
+		t.Run("fault="+fault, func(t *testing.T) {
+			t.Parallel()
+			o := small(t, fault)
+			o.Exe, _ = os.Executable()
+			s, err := newServer(o.withDefaults())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.remove()
+			if err := s.start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			o.Self, o.URL = false, s.address()
+			report, err := Grab(t.Context(), o)
+			var violation *ViolationError
+			if got := errors.As(err, &violation); got != broken || err != nil && !got {
+				t.Fatalf("err = %v, want a violation: %v\n%s", err, broken, report.Text())
+			}
+			if report.Grab.CPURatio != nil || report.Grab.Planted != 0 {
+				t.Errorf("figures that an address cannot give: %v, %d", report.Grab.CPURatio, report.Grab.Planted)
+			}
+		})
+	}
+}
+
+func TestMixedReadsFourTimesPerAttempt(t *testing.T) {
+	report, err := Mixed(t.Context(), small(t, ""))
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Grab.Reads < 4*int64(report.Grab.Users) {
+		t.Errorf("%d reads for %d users", report.Grab.Reads, report.Grab.Users)
+	}
+}
+
+func TestRead(t *testing.T) {
+	o := small(t, "")
+	o.Duration, o.Expect = 2*time.Second, "errors=0,rps>1,ratio>0"
+	report, err := Read(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Read.RPS == nil || report.Read.TimeRPS == nil || report.Read.Requests == 0 {
+		t.Errorf("figures are missing: %+v", report.Read)
+	}
+}
+
+func TestReadAtAGivenRate(t *testing.T) {
+	o := small(t, "")
+	o.Duration, o.Rate = time.Second, 100
+	report, err := Read(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := report.Read.Requests; n < 60 || n > 125 {
+		t.Errorf("%d requests in 1.2 s at 100/s", n)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	o := small(t, "")
+	o.Stock = 2000
+	report, err := Drain(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Drain.Batched.Orders != 2000 || report.Drain.Naive.Orders != 2000 || !report.Invariants.OK {
+		t.Errorf("%+v", report.Drain)
+	}
+	if report.Drain.Naive.RPS == nil {
+		t.Error("the naive rate is missing")
+	}
+}
+
+func TestCancelledRunStopsItsServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	before, err := filepath.Glob(filepath.Join(os.TempDir(), "tandian-bench-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Grab(ctx, small(t, "")); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v, want context.Canceled", err)
+	}
+	after, _ := filepath.Glob(filepath.Join(os.TempDir(), "tandian-bench-*"))
+	if len(after) > len(before) {
+		t.Errorf("folders left behind: %v", after)
+	}
+}
+
+func TestServerThatDoesNotStart(t *testing.T) {
+	o := small(t, "")
+	o.Exe = "/bin/false"
+	if _, err := Grab(t.Context(), o); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for _, o := range []Options{
+		{Users: -1}, {Limit: 64}, {Rate: -1}, {Duration: 2 * time.Hour}, {URL: "ftp://x"}, {URL: "http://x", Self: true},
+		{URL: "http://x", Kill: 1}, {Expect: "p99"},
+	} {
+		if _, _, err := o.prepare(); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// facts collects what exists once the sales are at rest.
+func (g *grab) facts(ctx context.Context) (Facts, error) {
+	g.meter.enter("rest", 0)
+	f := Facts{Rows: map[string]Order{}, Missed: g.missed, Planted: g.planted, Excused: map[string]bool{}, Complete: g.db != nil}
+	for i := range g.sales {
+		s, err := g.saleFacts(ctx, i)
+		if err != nil {
+			return f, err
+		}
+		f.Sales = append(f.Sales, s)
+	}
+	g.lookups(ctx, &f)
+	if g.db != nil {
+		for i, s := range g.sales {
+			if err := g.db.readOrders(ctx, s.id, i, f.Rows); err != nil {
+				return f, err
+			}
+		}
+	} else {
+		g.lists(ctx, &f)
+	}
+	for _, op := range g.history.Ops {
+		if op.Outcome != Unknown {
+			continue
+		}
+		owner := listOwner(op.User)
+		if g.db != nil {
+			id, err := g.userID(ctx, op.User)
+			if err != nil {
+				return f, err
+			}
+			owner = strconv.FormatInt(id, 10)
+		}
+		f.Excused[owner] = true
+	}
+	return f, ctx.Err()
+}
+
+// saleFacts takes a sale's figures at rest, from SQL where it can be read.
+func (g *grab) saleFacts(ctx context.Context, i int) (SaleFacts, error) {
+	timeout := g.opts.RestTimeout
+	if g.stalled {
+		timeout = 2 * time.Second // it has had its time
+	}
+	state, ok := g.rest(ctx, g.sales[i].id, timeout)
+	f := SaleFacts{
+		Limit: g.sales[i].limit, BeginsAt: g.sales[i].begin, EndsAt: g.sales[i].end,
+		Released: state.Released, Stock: state.DB.Stock, Live: state.DB.Live, Failed: state.DB.Failed,
+		PeakLive: g.peaks[i], OverLimit: state.DB.OverLimit, AtRest: ok,
+	}
+	if state.Gate.Loaded {
+		f.Gate = &state.Gate.Stock
+	}
+	if g.db == nil {
+		return f, ctx.Err()
+	}
+	var err error
+	if f.Stock, f.Released, err = g.db.stock(ctx, g.sales[i].id); err != nil {
+		return f, err
+	}
+	f.Live, f.Failed, err = g.db.counts(ctx, g.sales[i].id)
+	return f, err
+}
+
+// answer is what became of a lookup.
+type answer uint8
+
+const (
+	silent answer = iota // no definite answer in time
+	absent               // 404
+	present
+)
+
+// orderBody is an order in the API's words.
+type orderBody struct {
+	ID, SaleID, Status, Reason string
+	AdmittedAt                 time.Time
+}
+
+// lookup fetches one order as its owner.
+func (g *grab) lookup(c *conn, user int, id string) (orderBody, answer) {
+	for range lookupRetries {
+		resp, err := c.send(http.MethodGet, "/api/v1/orders/"+id, g.tokens[user], "")
+		var o orderBody
+		switch {
+		case err != nil:
+		case resp.status == http.StatusNotFound:
+			return o, absent
+		case resp.status == http.StatusOK && json.Unmarshal(resp.body, &o) == nil && o.ID == id:
+			return o, present
+		}
+		time.Sleep(200 * time.Millisecond) // "order.unknown", or the server is restarting
+	}
+	return orderBody{}, silent
+}
+
+// lookups fetches every accepted id singly.
+func (g *grab) lookups(ctx context.Context, f *Facts) {
+	f.Lookups, f.Unverified = map[string]Order{}, map[string]bool{}
+	var accepted []Op
+	seen := map[string]bool{}
+	for _, op := range g.history.Ops {
+		if op.Outcome == Accepted && !seen[op.ID] {
+			seen[op.ID] = true
+			accepted = append(accepted, op)
+		}
+	}
+	g.meter.enter("GET orders/{id}", len(accepted))
+	var mu sync.Mutex
+	g.clients.each(ctx, len(accepted), func(c *conn, i int) {
+		op := accepted[i]
+		o, a := g.lookup(c, op.User, op.ID)
+		g.meter.done.Add(1)
+		mu.Lock()
+		defer mu.Unlock()
+		switch a {
+		case silent:
+			f.Unverified[op.ID] = true
+		case present:
+			f.Lookups[op.ID] = Order{Sale: op.Sale, Owner: listOwner(op.User), Status: o.Status, Reason: o.Reason, AdmittedAt: o.AdmittedAt}
+		case absent: // absent from the map
+		}
+	})
+}
+
+func listOwner(user int) string { return "#" + strconv.Itoa(user) }
+
+// lists reads the order list of every user: without SQL, the way to see orders
+// nobody was told about.
+func (g *grab) lists(ctx context.Context, f *Facts) {
+	const maxPages = 20
+	index := map[string]int{}
+	for i, s := range g.sales {
+		index[s.id] = i
+	}
+	g.meter.enter("GET orders", len(g.tokens))
+	var mu sync.Mutex
+	g.clients.each(ctx, len(g.tokens), func(c *conn, user int) {
+		g.meter.done.Add(1)
+		path := "/api/v1/orders"
+		for range maxPages {
+			resp, err := c.send(http.MethodGet, path, g.tokens[user], "")
+			var page struct {
+				Items      []orderBody
+				NextCursor string
+			}
+			if err != nil || resp.status != http.StatusOK || json.Unmarshal(resp.body, &page) != nil {
+				return
+			}
+			mu.Lock()
+			for _, o := range page.Items {
+				if i, ok := index[o.SaleID]; ok {
+					f.Rows[o.ID] = Order{Sale: i, Owner: listOwner(user), Status: o.Status, Reason: o.Reason}
+				}
+			}
+			mu.Unlock()
+			if page.NextCursor == "" {
+				return
+			}
+			path = "/api/v1/orders?cursor=" + page.NextCursor
+		}
+	})
+}

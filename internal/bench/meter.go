@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Point is one interval of the latency curve.
+type Point struct {
+	Seconds float64 `json:"t"` // end of the interval, since the run began
+	RPS     float64 `json:"rps"`
+	P50     float64 `json:"p50"` // milliseconds
+	P95     float64 `json:"p95"`
+	P99     float64 `json:"p99"`
+}
+
+// Interval and number of points kept: an hour's run, the longest allowed, fits.
+const (
+	meterInterval = 250 * time.Millisecond
+	maxPoints     = 16384
+)
+
+// meter counts what a run does, shows it while it goes on and keeps the curve.
+// Its counters may be written concurrently.
+type meter struct {
+	begun    time.Time
+	latency  histogram // of the requests under test
+	outcomes [outcomes]atomic.Int64
+	reads    atomic.Int64
+	done     atomic.Int64 // of total
+	total    atomic.Int64
+	phase    atomic.Pointer[string]
+	points   []Point // owned by run; read after it has returned
+}
+
+func newMeter() *meter {
+	m := &meter{begun: time.Now()}
+	m.enter("start", 0)
+	return m
+}
+
+// enter names what is done next and how many steps it has (0: not known).
+func (m *meter) enter(phase string, total int) {
+	m.phase.Store(&phase)
+	m.done.Store(0)
+	m.total.Store(int64(total))
+}
+
+// run shows progress on w until ctx ends: five lines drawn over and over on a
+// terminal, else one line per second.
+func (m *meter) run(ctx context.Context, w io.Writer) {
+	tty := isTerminal(w)
+	tick := time.NewTicker(meterInterval)
+	defer tick.Stop()
+	last, lastAt, drawn := m.latency.snapshot(), time.Now(), false
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		current := m.latency.snapshot()
+		part := current.minus(last)
+		if part.total > 0 && len(m.points) < maxPoints {
+			l := part.latency()
+			m.points = append(m.points, Point{now.Sub(m.begun).Seconds(), float64(part.total) / now.Sub(lastAt).Seconds(), l.P50, l.P95, l.P99})
+		}
+		last, lastAt = current, now
+		switch {
+		case tty:
+			if drawn {
+				fmt.Fprint(w, "\x1b[5A")
+			}
+			drawn = true
+			for _, line := range m.lines(current) {
+				fmt.Fprintf(w, "\x1b[2K%s\n", line)
+			}
+		case n%int(time.Second/meterInterval) == 0:
+			l := m.lines(current)
+			fmt.Fprintln(w, strings.Join(append(l[:1:1], l[2:4]...), " | "))
+		}
+	}
+}
+
+// lines is the state in five lines.
+func (m *meter) lines(d distribution) []string {
+	done, total := m.done.Load(), m.total.Load()
+	share := 0.0
+	if total > 0 {
+		share = min(float64(done)/float64(total), 1)
+	}
+	const width = 40
+	bar := strings.Repeat("█", int(share*width)) + strings.Repeat("░", width-int(share*width))
+	var counts []string
+	for o := Unknown; o < outcomes; o++ {
+		if n := m.outcomes[o].Load(); n > 0 {
+			counts = append(counts, fmt.Sprintf("%s %d", o, n))
+		}
+	}
+	if n := m.reads.Load(); n > 0 {
+		counts = append(counts, fmt.Sprintf("reads %d", n))
+	}
+	l := d.latency()
+	recent := m.points[max(0, len(m.points)-width):]
+	rate := 0.0
+	if len(recent) > 0 {
+		rate = recent[len(recent)-1].RPS
+	}
+	return []string{
+		fmt.Sprintf("%6.1fs  %s", time.Since(m.begun).Seconds(), *m.phase.Load()),
+		fmt.Sprintf("%s %3.0f%%  %d/%d", bar, share*100, done, total),
+		fmt.Sprintf("p50 %.1f  p95 %.1f  p99 %.1f  max %.1f ms", l.P50, l.P95, l.P99, l.Max),
+		strings.Join(counts, "  "),
+		fmt.Sprintf("%s %.0f/s", sparkline(recent), rate),
+	}
+}
+
+func sparkline(points []Point) string {
+	top := 1.0
+	for _, p := range points {
+		top = max(top, p.RPS)
+	}
+	bars := []rune("▁▂▃▄▅▆▇█")
+	var b strings.Builder
+	for _, p := range points {
+		b.WriteRune(bars[int(p.RPS/top*float64(len(bars)-1))])
+	}
+	return b.String()
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
