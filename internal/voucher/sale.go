@@ -1,0 +1,149 @@
+package voucher
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/errs"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/money"
+	"tandian/internal/kit/store"
+)
+
+// FlashSale is the row of a flash sale: one voucher, limited stock, a window. Stock here is the truth; the gate of
+// package flashsale only decides who may take it.
+type FlashSale struct {
+	bun.BaseModel `bun:"table:sale,alias:sale"`
+
+	ID            id.ID `bun:",pk,autoincrement"`
+	VoucherID     id.ID
+	Stock         int64 // left
+	StockReleased int64 // all that was ever put up: the first stock and every top-up
+	BeginsAt      int64 // Unix ms, inclusive
+	EndsAt        int64 // Unix ms, exclusive
+	LimitPerUser  int   // live orders a buyer may hold, 1..63
+	Paused        bool
+	Epoch         int64 // raised by each rebuild of the gate
+	CreatedAt     int64
+	UpdatedAt     int64
+}
+
+// Offer is a sale with what its orders need to know of the voucher.
+type Offer struct {
+	FlashSale `bun:",extend"`
+	ShopID    id.ID
+	Title     string
+	PayValue  money.Fen
+}
+
+// Phase is what a sale is doing. The order of the checks is the order in which a buyer is refused.
+type Phase string
+
+const (
+	Scheduled Phase = "scheduled"
+	Ended     Phase = "ended"
+	Paused    Phase = "paused"
+	SoldOut   Phase = "soldOut"
+	Live      Phase = "live"
+)
+
+// PhaseOf tells a sale's phase at an instant.
+func PhaseOf(now, beginsAt, endsAt time.Time, paused bool, stockLeft int64) Phase {
+	switch {
+	case now.Before(beginsAt):
+		return Scheduled
+	case !now.Before(endsAt):
+		return Ended
+	case paused:
+		return Paused
+	case stockLeft <= 0:
+		return SoldOut
+	}
+	return Live
+}
+
+// Phase tells the sale's phase by the row.
+func (s *FlashSale) Phase(now time.Time) Phase {
+	return PhaseOf(now, store.Time(s.BeginsAt), store.Time(s.EndsAt), s.Paused, s.Stock)
+}
+
+// ErrSaleNotFound answers an id that no sale has.
+var ErrSaleNotFound = errs.Define("sale.not_found", errs.NotFound, "没有这个秒杀活动。", "No such sale.")
+
+const offerColumns = `sale.*, v.shop_id, v.title, v.pay_value`
+
+// FindOffer returns ErrSaleNotFound if there is no such sale.
+func FindOffer(ctx context.Context, q store.Querier, saleID id.ID) (*Offer, error) {
+	o := &Offer{}
+	err := q.NewSelect().Model(o).ColumnExpr(offerColumns).Join("JOIN voucher AS v ON v.id = sale.voucher_id").Where("sale.id = ?", saleID).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrSaleNotFound
+	}
+	return o, err
+}
+
+// FindOpenSales lists the ids of sales that end after the instant: running and coming ones.
+func FindOpenSales(ctx context.Context, q store.Querier, now time.Time) ([]id.ID, error) {
+	var ids []id.ID
+	err := q.NewSelect().Model((*FlashSale)(nil)).Column("id").Where("ends_at > ?", store.Millis(now)).Order("begins_at").Scan(ctx, &ids)
+	return ids, err
+}
+
+// FindSalesOf returns the sales of the given vouchers by voucher.
+func FindSalesOf(ctx context.Context, q store.Querier, vouchers []id.ID) (map[id.ID]*FlashSale, error) {
+	found := map[id.ID]*FlashSale{}
+	if len(vouchers) == 0 {
+		return found, nil
+	}
+	var rows []*FlashSale
+	if err := q.NewSelect().Model(&rows).Where("voucher_id IN (?)", bun.In(vouchers)).Scan(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		found[r.VoucherID] = r
+	}
+	return found, nil
+}
+
+// ErrHasSale answers a second sale for one voucher.
+var ErrHasSale = errs.Define("voucher.has_sale", errs.Conflict, "这张券已经有秒杀活动。", "This voucher already has a sale.")
+
+// InsertSale writes a new sale and fills in its id. It returns ErrHasSale if the voucher has one.
+func InsertSale(ctx context.Context, db *store.DB, q store.Querier, s *FlashSale) error {
+	s.StockReleased = s.Stock
+	_, err := q.NewInsert().Model(s).Exec(ctx)
+	if db.IsDuplicate(err) {
+		return ErrHasSale
+	}
+	return err
+}
+
+// TakeStock lowers the stock by n unless that would leave it below zero; false = not enough left.
+func TakeStock(ctx context.Context, q store.Querier, saleID id.ID, n, now int64) (bool, error) {
+	got, err := store.Affected(ctx, q, `UPDATE sale SET stock = stock - ?, updated_at = ? WHERE id = ? AND stock >= ?`, n, now, saleID, n)
+	return got == 1, err
+}
+
+// ReleaseStock raises (or, with a negative delta, lowers) both what is left and what was ever released; false = the
+// stock left does not cover the reduction.
+func ReleaseStock(ctx context.Context, q store.Querier, saleID id.ID, delta, now int64) (bool, error) {
+	got, err := store.Affected(ctx, q, `UPDATE sale SET stock = stock + ?, stock_released = stock_released + ?, updated_at = ? WHERE id = ? AND stock + ? >= 0`,
+		delta, delta, now, saleID, delta)
+	return got == 1, err
+}
+
+// RaiseEpoch starts a new life of the sale's gate and returns its number.
+func RaiseEpoch(ctx context.Context, q store.Querier, saleID id.ID) (epoch int64, err error) {
+	got, err := store.Affected(ctx, q, `UPDATE sale SET epoch = epoch + 1 WHERE id = ?`, saleID)
+	if err == nil && got == 0 {
+		return 0, ErrSaleNotFound
+	}
+	if err == nil {
+		err = q.NewRaw(`SELECT epoch FROM sale WHERE id = ?`, saleID).Scan(ctx, &epoch)
+	}
+	return epoch, err
+}
