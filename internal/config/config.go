@@ -1,0 +1,77 @@
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is everything an operator may set. The tag name is the flag and, unchanged, the key in the file; the
+// environment variable is made from it by EnvName. A zero Config isn't usable: let the command line fill in the
+// defaults, or use Default.
+type Config struct {
+	File string `name:"config" placeholder:"FILE" help:"YAML file with any of these settings, keys as the flags without dashes in front."`
+
+	Addr           string         `name:"addr" default:":8080" group:"serve" placeholder:"HOST:PORT" help:"Public listener: web apps and API. Port 0 takes a free one."`
+	AdminAddr      string         `name:"admin-addr" default:"127.0.0.1:9090" group:"serve" placeholder:"HOST:PORT" help:"Listener for metrics, profiles and health. Keep it off the public network."`
+	DataDir        string         `name:"data-dir" default:"./tandian-data" group:"serve" placeholder:"DIR" help:"Folder of the embedded stores."`
+	Demo           bool           `name:"demo" group:"serve" help:"Fill an empty database with the demo town; its accounts have a well-known password."`
+	AllowTestUsers bool           `name:"allow-test-users" group:"serve" help:"Let anybody make signed-in users by POST /console/test-users. For load tests only; --demo implies it."`
+	ReadyFile      string         `name:"ready-file" group:"serve" placeholder:"FILE" help:"Written with the addresses once the server serves."`
+	WebDir         string         `name:"web-dir" group:"serve" placeholder:"DIR" help:"Serve the web apps from this folder instead of the built-in ones."`
+	TrustedProxies []netip.Prefix `name:"trusted-proxies" group:"serve" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-For is believed."`
+	SecureCookie   bool           `name:"secure-cookie" group:"serve" help:"Mark the session cookie Secure; set it when a proxy serves HTTPS."`
+
+	ShutdownTimeout time.Duration `name:"shutdown-timeout" default:"15s" group:"serve" help:"How long to drain before giving up."`
+
+	LogLevel  string `name:"log-level" default:"info" group:"log" placeholder:"LEVEL" help:"debug, info, warn or error."`
+	LogFormat string `name:"log-format" default:"auto" group:"log" placeholder:"FORMAT" help:"text, json, or auto: text on a terminal, json otherwise."`
+
+	SessionTTL time.Duration `name:"session-ttl" default:"30m" group:"account" help:"A session ends after this long without a request."`
+	SessionMax time.Duration `name:"session-max" default:"720h" group:"account" help:"A session ends this long after sign-in at the latest."`
+
+	LimitGlobal int `name:"limit-global" default:"0" group:"limit" help:"Requests per second of everybody together, for every limited route; 0 leaves each route its own figure."`
+	LimitIP     int `name:"limit-ip" default:"0" group:"limit" help:"The same for one address."`
+	LimitUser   int `name:"limit-user" default:"0" group:"limit" help:"The same for one user."`
+
+	PayWindow      time.Duration `name:"pay-window" default:"30m" group:"order" help:"How long an unpaid order lives."`
+	Writers        int           `name:"writers" default:"1" group:"order" help:"Workers that turn queued reservations into orders; 0 consumes nothing."`
+	WriterBatch    int           `name:"writer-batch" default:"200" group:"order" help:"Reservations per transaction at most."`
+	WriterLinger   time.Duration `name:"writer-linger" default:"5ms" group:"order" help:"How long a batch waits to fill up."`
+	ConfirmTimeout time.Duration `name:"confirm-timeout" default:"1s" group:"order" help:"How long a buyer waits for the queue before he is told 'queued'."`
+	SweepAfter     time.Duration `name:"sweep-after" default:"10s" group:"order" help:"Age at which a reservation without an order is looked into."`
+	IDBlock        int           `name:"id-block" default:"1000" group:"order" help:"Order numbers leased at a time."`
+}
+
+// Groups are the titles of the groups above, for kong.
+func Groups() map[string]string {
+	return map[string]string{
+		"serve":   "Serving",
+		"log":     "Logs",
+		"account": "Sessions",
+		"limit":   "Rate limits",
+		"order":   "Orders",
+	}
+}
+
+const mask = "******"
+
+// Secret is a string that is never shown: not by fmt in any verb, not as JSON or YAML, not in a log. The empty
+// secret shows as empty, so that "not set" can be seen.
+type Secret string
+
+// Reveal returns the secret itself, for the one place that uses it.
+func (s Secret) Reveal() string { return string(s) }
+
+// String implements fmt.Stringer; slog and fmt go through it.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return mask
+}
+
+// GoString covers the verb %#v.
+func (s Secret) GoString() string { return `config.Secret("` + s.String() + `")` }
+
+// MarshalText covers JSON, YAML and everything else that writes text.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

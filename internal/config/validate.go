@@ -1,0 +1,92 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// name is how a message names a setting: all three ways of setting it.
+func name(key string) string { return fmt.Sprintf("--%s (%s, %s:)", key, EnvName(key), key) }
+
+// Validate reports everything that is wrong at once, one line for each fault: which setting, what it is, what would
+// be right. It looks at the file system for --web-dir only.
+func (c *Config) Validate() error {
+	var f faults
+	f.addr("addr", c.Addr, ":8080")
+	f.addr("admin-addr", c.AdminAddr, "127.0.0.1:9090")
+	if _, port, err := net.SplitHostPort(c.Addr); err == nil && port != "0" && c.Addr == c.AdminAddr {
+		f.add("admin-addr", c.AdminAddr, "is the same as --addr; give it a port of its own, such as --admin-addr 127.0.0.1:9090")
+	}
+	if c.DataDir == "" {
+		f.add("data-dir", `""`, "names no folder; try --data-dir ./tandian-data")
+	}
+	if c.WebDir != "" {
+		if info, err := os.Stat(c.WebDir); err != nil || !info.IsDir() {
+			f.add("web-dir", c.WebDir, "is not a folder; build the web apps with make web, or leave it out to serve the built-in ones")
+		}
+	}
+	f.oneOf("log-level", c.LogLevel, "debug", "info", "warn", "error")
+	f.oneOf("log-format", c.LogFormat, "auto", "text", "json")
+
+	f.between("shutdown-timeout", c.ShutdownTimeout, time.Second, 10*time.Minute)
+	f.between("session-ttl", c.SessionTTL, time.Second, 90*24*time.Hour)
+	f.between("session-max", c.SessionMax, time.Second, 366*24*time.Hour)
+	if c.SessionMax < c.SessionTTL {
+		f.add("session-max", shortDuration(c.SessionMax), "is shorter than --session-ttl; make it "+shortDuration(c.SessionTTL)+" or more")
+	}
+	f.between("pay-window", c.PayWindow, time.Second, 30*24*time.Hour)
+	f.between("writer-linger", c.WriterLinger, 0, time.Second)
+	f.between("confirm-timeout", c.ConfirmTimeout, 10*time.Millisecond, 30*time.Second)
+	f.between("sweep-after", c.SweepAfter, time.Second, time.Hour)
+	if c.SweepAfter <= c.ConfirmTimeout {
+		f.add("sweep-after", shortDuration(c.SweepAfter), "must be longer than --confirm-timeout, or the sweeper looks into what is still on its way")
+	}
+
+	f.count("limit-global", c.LimitGlobal, 0, 10_000_000)
+	f.count("limit-ip", c.LimitIP, 0, 10_000_000)
+	f.count("limit-user", c.LimitUser, 0, 10_000_000)
+	f.count("writers", c.Writers, 0, 64)
+	f.count("writer-batch", c.WriterBatch, 1, 1000)
+	f.count("id-block", c.IDBlock, 1, 1_000_000)
+	return errors.Join(f...)
+}
+
+type faults []error
+
+func (f *faults) add(key, value, what string) {
+	*f = append(*f, fmt.Errorf("%s: %s %s", name(key), value, what))
+}
+
+func (f *faults) addr(key, value, example string) {
+	_, port, err := net.SplitHostPort(value)
+	n, numErr := strconv.Atoi(port)
+	if err != nil || numErr != nil || n < 0 || n > 65535 {
+		f.add(key, strconv.Quote(value), fmt.Sprintf("is not HOST:PORT with a port of 0 to 65535; try --%s %s", key, example))
+	}
+}
+
+func (f *faults) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		f.add(key, strconv.Quote(value), fmt.Sprintf("is none of %v", allowed))
+	}
+}
+
+func (f *faults) between(key string, value, low, high time.Duration) {
+	inRange(f, key, value, low, high, shortDuration)
+}
+
+func (f *faults) count(key string, value, low, high int) {
+	inRange(f, key, value, low, high, strconv.Itoa)
+}
+
+func inRange[T cmp.Ordered](f *faults, key string, value, low, high T, text func(T) string) {
+	if value < low || value > high {
+		f.add(key, text(value), fmt.Sprintf("is out of range; choose %s to %s", text(low), text(high)))
+	}
+}
