@@ -42,7 +42,6 @@ type fake struct {
 
 	mu       sync.Mutex
 	sales    map[int64]*fakeSale // guarded by mu
-	vouchers int64               // guarded by mu
 	nextUser int64               // guarded by mu
 	accepts  int                 // guarded by mu
 	wake     chan struct{}

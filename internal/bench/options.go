@@ -36,6 +36,7 @@ type Options struct {
 	OperatorPhone    string        `default:"13800000001" help:"An operator's account; makes the sale."`
 	OperatorPassword string        `default:"tandian-demo" help:"Its password."`
 	RestTimeout      time.Duration `default:"60s" help:"How long the queue may take to come to rest."`
+	TimeSlice        time.Duration `default:"600ms" hidden:"" help:"Length of a slice of GET /time."`
 
 	Exe    string    `kong:"-"` // program to start for Self; default os.Executable()
 	Env    []string  `kong:"-"` // added to the inherited environment of the child
@@ -59,6 +60,7 @@ func (o Options) withDefaults() Options {
 	o.Clients = orDefault(o.Clients, 64)
 	o.Duration = orDefault(o.Duration, time.Minute)
 	o.RestTimeout = orDefault(o.RestTimeout, time.Minute)
+	o.TimeSlice = orDefault(o.TimeSlice, 600*time.Millisecond)
 	o.Lang = orDefault(o.Lang, "zh")
 	o.LimitGlobal = orDefault(o.LimitGlobal, 1_000_000)
 	o.LimitIP = orDefault(o.LimitIP, 1_000_000)

@@ -83,8 +83,8 @@ func cut(visits []visit, stock, limit int) [][]visit {
 		bounds = append(bounds, at(safe*i/n))
 	}
 	if users > buyers {
-		gone := at(buyers + buyers/20 + 64)
-		bounds = append(bounds, gone, gone+(len(visits)-gone)/2)
+		gone := min(buyers+buyers/20+64, users)
+		bounds = append(bounds, at(gone), at((gone+users)/2))
 	}
 	bounds = append(bounds, len(visits))
 	var slices [][]visit

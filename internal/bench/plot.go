@@ -56,16 +56,17 @@ func (p panel) y(ms float64) float64 {
 func (p panel) line(colour string, xs, ms []float64) {
 	var path strings.Builder
 	for i, x := range xs {
-		fmt.Fprintf(&path, "%c%.1f %.1f", "LM"[b2i(i == 0)], panelLeft+x*panelWidth, p.y(ms[i]))
+		fmt.Fprintf(&path, "%c%.1f %.1f", command(i), panelLeft+x*panelWidth, p.y(ms[i]))
 	}
 	fmt.Fprintf(p.b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>`, path.String(), colour)
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
+// command is the path command for the i-th point.
+func command(i int) byte {
+	if i == 0 {
+		return 'M'
 	}
-	return 0
+	return 'L'
 }
 
 func (p panel) below(x float64, text string) {
@@ -76,7 +77,7 @@ func (p panel) below(x float64, text string) {
 func (r Report) svg() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12" fill="#777">`,
-		panelLeft+panelWidth+24, panelTop+2*panelPitch)
+		panelLeft+panelWidth+36, panelTop+2*panelPitch)
 	var xs, p50, p95, p99 []float64
 	end := 1.0
 	if n := len(r.Curve); n > 0 {
@@ -85,10 +86,14 @@ func (r Report) svg() string {
 	for _, p := range r.Curve {
 		xs, p50, p95, p99 = append(xs, p.Seconds/end), append(p50, p.P50), append(p95, p.P95), append(p99, p.P99)
 	}
-	over := newPanel(&b, 0, r.say("延迟随时间", "latency over time")+" — p50, p95, p99", append(append([]float64{}, p50...), p99...))
-	over.line("#2a9d8f", xs, p50)
-	over.line("#e9a23b", xs, p95)
-	over.line("#c2410c", xs, p99)
+	over := newPanel(&b, 0, r.say("延迟随时间", "latency over time"), append(append([]float64{}, p50...), p99...))
+	for i, l := range []struct {
+		name, colour string
+		ms           []float64
+	}{{"p50", "#2a9d8f", p50}, {"p95", "#e9a23b", p95}, {"p99", "#c2410c", p99}} {
+		over.line(l.colour, xs, l.ms)
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" fill="%s">%s</text>`, panelLeft+panelWidth-120+40*float64(i), panelTop-12, l.colour, l.name)
+	}
 	over.below(0, "0 s")
 	over.below(1, fmt.Sprintf("%.1f s", end))
 

@@ -21,8 +21,8 @@ const (
 // end, and orders the writer must refuse so that their units go back.
 func (g *grab) probe(ctx context.Context) error {
 	g.meter.enter("window and conflicts", 0)
-	begin := g.serverNow().Add(800 * time.Millisecond)
-	s := sale{stock: 2 * probeUsers, limit: 1, begin: begin, end: begin.Add(2500 * time.Millisecond)}
+	begin := g.serverNow().Add(600 * time.Millisecond)
+	s := sale{stock: 2 * probeUsers, limit: 1, begin: begin, end: begin.Add(2 * time.Second)}
 	if err := g.open(ctx, "bench probe", s); err != nil {
 		return err
 	}

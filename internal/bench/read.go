@@ -29,11 +29,11 @@ func Read(ctx context.Context, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	const readSlice = 2 * timeSlice
+	readSlice := 2 * r.opts.TimeSlice
 	var reads, times work
 	var failed atomic.Int64
 	begun := time.Now()
-	for ctx.Err() == nil && (reads.requests == 0 || time.Since(begun)+timeSlice+readSlice <= r.opts.Duration) {
+	for ctx.Err() == nil && (reads.requests == 0 || time.Since(begun)+r.opts.TimeSlice+readSlice <= r.opts.Duration) {
 		times.add(r.timeRequests(ctx))
 		reads.add(r.readSlice(ctx, readSlice, &failed))
 	}

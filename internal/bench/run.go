@@ -10,8 +10,6 @@ import (
 	"time"
 )
 
-const timeSlice = 600 * time.Millisecond
-
 // run is what all modes share: a server, a way to talk to it, and the meter.
 type run struct {
 	opts    Options
@@ -187,7 +185,7 @@ func (r *run) timeRequests(ctx context.Context) work {
 	r.meter.enter("GET /api/v1/time", 0)
 	return r.measure(func() int64 {
 		var n atomic.Int64
-		r.clients.loop(ctx, timeSlice, func(c *conn) {
+		r.clients.loop(ctx, r.opts.TimeSlice, func(c *conn) {
 			if resp, err := c.send(http.MethodGet, "/api/v1/time", "", ""); err == nil && resp.status == http.StatusOK {
 				n.Add(1)
 			}
