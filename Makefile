@@ -1,0 +1,50 @@
+# make alone prints the targets.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+DIST    := bin/tandian
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race fault lint fmt web web-dev browser openapi bench clean
+
+help: ## print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: ## run the demo town
+	go run ./cmd/tandian
+
+build: ## build the static binary bin/tandian
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DIST) ./cmd/tandian
+
+test: ## run everything that must hold, installing what is missing
+	@scripts/test
+
+race: ## run the Go tests only, with the race detector
+	@scripts/go-test ./...
+
+fault: ## run the Go tests with every fault that can be switched on
+	@scripts/go-test -tags fault ./...
+
+lint: ## run gofmt, go vet and staticcheck
+	@scripts/lint
+
+fmt: ## format the Go code
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
+web: ## rebuild the web apps into web/dist
+	@scripts/web-build
+
+web-dev: ## serve the shopper app with hot reload, beside a running server
+	cd web && npm run dev
+
+browser: ## run the browser test
+	@scripts/browser-test
+
+openapi: ## write api/openapi.json and the web apps' types from the code
+	go run ./cmd/tandian openapi --out api/openapi.json
+	cd web && npm run --silent api
+
+bench: ## sell a whole flash sale on a server of its own and judge it
+	go run ./cmd/tandian bench grab --self
+
+clean: ## remove what was built; the demo's data stays
+	rm -rf bin web/node_modules test/browser/node_modules
