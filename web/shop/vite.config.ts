@@ -25,6 +25,7 @@ export default defineConfig({
     __VUE_OPTIONS_API__: 'false',
     __VUE_I18N_FULL_INSTALL__: 'false',
     __VUE_I18N_LEGACY_API__: 'false',
+    __INTLIFY_PROD_DEVTOOLS__: 'false',
   },
   build: {
     outDir: '../dist/shop',

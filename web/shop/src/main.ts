@@ -16,10 +16,6 @@ const session = useSession()
 void session.load()
 keepClock()
 
-router.beforeEach((to) => {
-  if (to.meta.private && session.state === 'anonymous') return { path: '/login', query: { to: to.fullPath } }
-})
-
 watch(
   () => [router.currentRoute.value.meta.title, i18n.global.locale.value],
   ([title]) => {
@@ -28,13 +24,9 @@ watch(
   },
 )
 
-// The session may turn out to be missing only after a private page is up.
-watch(
-  () => session.state,
-  (state) => {
-    const route = router.currentRoute.value
-    if (state === 'anonymous' && route.meta.private) void router.replace({ path: '/login', query: { to: route.fullPath } })
-  },
-)
+// Not a guard: whether somebody is signed in may become known only after the page is up.
+watch([() => session.state, router.currentRoute], ([state, route]) => {
+  if (state === 'anonymous' && route.meta.private) void router.replace({ path: '/login', query: { to: route.fullPath } })
+})
 
 app.use(router).mount('#app')

@@ -22,17 +22,23 @@ export function keepClock(): void {
 
 /**
  * useNow is the server's time as a ref that moves at each full second, or at
- * each tenth while `tenths` says so.
+ * each tenth while `tenths` says so, and when the clock is set. `refresh` moves
+ * it at once, for what starts between two seconds.
  */
-export function useNow(tenths: () => boolean = () => false): Ref<number> {
+export function useNow(tenths: () => boolean = () => false): { now: Ref<number>; refresh: () => void } {
   const now = ref(clock.now())
   let timer = 0
-  function tick() {
+  function refresh() {
+    clearTimeout(timer)
     now.value = clock.now()
     const step = tenths() ? 100 : 1000
-    timer = window.setTimeout(tick, step - (now.value % step))
+    timer = window.setTimeout(refresh, step - (now.value % step))
   }
-  tick()
-  onScopeDispose(() => clearTimeout(timer))
-  return now
+  refresh()
+  const forget = clock.onSet(refresh)
+  onScopeDispose(() => {
+    clearTimeout(timer)
+    forget()
+  })
+  return { now, refresh }
 }

@@ -30,6 +30,7 @@ export class ServerClock {
   private offset: number | undefined
   private asked = false
   private running: Promise<boolean> | undefined
+  private readonly listeners = new Set<() => void>()
 
   constructor(
     /** Monotonic milliseconds. */
@@ -53,7 +54,13 @@ export class ServerClock {
   /** hint takes the time a reply carried. It counts only until the first sync. */
   hint(sentAt: number, serverMs: number): void {
     if (this.asked || !Number.isFinite(serverMs)) return
-    this.offset = offsetOf({ sentAt, roundTrip: this.local() - sentAt, serverMs })
+    this.set(offsetOf({ sentAt, roundTrip: this.local() - sentAt, serverMs }))
+  }
+
+  /** onSet calls back whenever the clock has been set; the returned function ends that. */
+  onSet(listener: () => void): () => void {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
   }
 
   /** sync asks three times and reports whether at least one answer came; without one the old offset stays. */
@@ -75,8 +82,13 @@ export class ServerClock {
     }
     const best = bestSample(samples)
     if (!best) return false
-    this.offset = offsetOf(best)
     this.asked = true
+    this.set(offsetOf(best))
     return true
+  }
+
+  private set(offset: number) {
+    this.offset = offset
+    for (const listener of this.listeners) listener()
   }
 }

@@ -3,7 +3,7 @@ import type zhCN from './zh-CN'
 /** English; the type makes a missing or extra key an error. */
 const en: typeof zhCN = {
   app: { name: 'Tandian', slogan: 'Good places nearby, on sale by the clock', skip: 'Skip to content', home: 'Home', me: 'Me', offline: 'You are offline. We continue when you are back', back: 'Back' },
-  title: { home: 'Today’s flash sales', shop: 'Shop', sale: 'Flash sale', grab: 'Your result', login: 'Sign in', me: 'Me', missing: 'Page not found' },
+  title: { home: 'Today\'s flash sales', shop: 'Shop', sale: 'Flash sale', grab: 'Your result', login: 'Sign in', me: 'Me', missing: 'Page not found' },
   list: { retry: 'Could not load. Tap to retry', end: 'That is all', more: 'Load more', stale: 'Could not refresh, trying again' },
   home: {
     live: 'On now',
@@ -18,7 +18,7 @@ const en: typeof zhCN = {
   price: { discount: '{percent}% off', free: 'Free', face: 'Worth {price}', average: '{price} per person' },
   stock: { sold: '{percent}% taken', left: '{left} of {total} left', bar: '{percent}% of the stock is taken' },
   count: { toStart: 'Starts in', toEnd: 'Ends in', begins: 'Starts {at}', endedAt: 'Ended {at}', opening: 'Opening…', closing: 'Closing…' },
-  shop: { score: '{score} points', comments: '{count} reviews', hours: 'Open {hours}', vouchers: 'Vouchers', noVouchers: 'This shop has no vouchers yet', offShelf: 'Off sale', flash: 'Flash sale' },
+  shop: { score: '{score} points', comments: '{count} reviews', hours: 'Open {hours}', vouchers: 'Vouchers', noVouchers: 'This shop has no vouchers yet', flash: 'Flash sale' },
   sale: {
     limit: '{count} per person',
     time: 'Sale time (Beijing time)',
@@ -28,7 +28,7 @@ const en: typeof zhCN = {
     shop: 'Valid at',
     heldAlso: 'You have one and may get another · View order',
     hint: {
-      scheduled: 'The button lights up by itself, by the server’s clock',
+      scheduled: 'The button lights up by itself, by the server\'s clock',
       soon: 'Stay here, it is about to start',
       live: 'First come, first served. One tap is enough',
       login: 'Sign in ahead to be faster',
@@ -154,7 +154,7 @@ const en: typeof zhCN = {
     signedOutDone: 'Signed out',
     orders: 'My orders',
     noOrders: 'No orders yet. Go and grab one',
-    toSales: 'See today’s sales',
+    toSales: 'See today\'s sales',
     settings: 'Settings',
     language: 'Language',
     theme: 'Theme',

@@ -16,7 +16,7 @@ export default {
   price: { discount: '{tenths}折', free: '免费', face: '面值 {price}', average: '人均 {price}' },
   stock: { sold: '已抢 {percent}%', left: '剩 {left} / {total} 份', bar: '库存已抢 {percent}%' },
   count: { toStart: '距开抢', toEnd: '距结束', begins: '{at} 开抢', endedAt: '{at} 结束', opening: '正在开抢…', closing: '正在结束…' },
-  shop: { score: '{score} 分', comments: '{count} 条评价', hours: '营业时间 {hours}', vouchers: '优惠券', noVouchers: '这家店还没有优惠券', offShelf: '已下架', flash: '秒杀' },
+  shop: { score: '{score} 分', comments: '{count} 条评价', hours: '营业时间 {hours}', vouchers: '优惠券', noVouchers: '这家店还没有优惠券', flash: '秒杀' },
   sale: {
     limit: '每人限购 {count} 份',
     time: '抢购时间（北京时间）',

@@ -30,7 +30,7 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
   const online = useOnline()
   const { reason } = useText()
   const grab = shallowRef<Grab | null>(null)
-  const now = useNow(() => closeToStart(sale.value))
+  const { now, refresh } = useNow(() => closeToStart(sale.value))
 
   function signIn() {
     void router.push({ path: '/login', query: { to: router.currentRoute.value.fullPath } })
@@ -64,6 +64,9 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
       store: storage ? new AttemptStore(storage, userId, id) : { load: () => null, save: () => {} },
     })
   }
+
+  // A wait that starts now is not counted from the last full second.
+  watch([() => grab.value?.attempt.value, sale], refresh, { flush: 'sync' })
 
   const view: ComputedRef<ButtonView> = computed(() =>
     buttonView({
