@@ -11,20 +11,20 @@ import (
 type Config struct {
 	File string `name:"config" placeholder:"FILE" help:"YAML file with any of these settings, keys as the flags without dashes in front."`
 
-	Addr           string         `name:"addr" default:":8080" group:"serve" placeholder:"HOST:PORT" help:"Public listener: web apps and API. Port 0 takes a free one."`
-	AdminAddr      string         `name:"admin-addr" default:"127.0.0.1:9090" group:"serve" placeholder:"HOST:PORT" help:"Listener for metrics, profiles and health. Keep it off the public network."`
-	DataDir        string         `name:"data-dir" default:"./tandian-data" group:"serve" placeholder:"DIR" help:"Folder of the embedded stores."`
+	Addr           string         `name:"addr" default:":8080" group:"serve" help:"Public listener: web apps and API. Port 0 takes a free one."`
+	AdminAddr      string         `name:"admin-addr" default:"127.0.0.1:9090" group:"serve" help:"Listener for metrics, profiles and health. Keep it off the public network."`
+	DataDir        string         `name:"data-dir" default:"./tandian-data" group:"serve" help:"Folder of the embedded stores."`
 	Demo           bool           `name:"demo" group:"serve" help:"Fill an empty database with the demo town; its accounts have a well-known password."`
 	AllowTestUsers bool           `name:"allow-test-users" group:"serve" help:"Let anybody make signed-in users by POST /console/test-users. For load tests only; --demo implies it."`
 	ReadyFile      string         `name:"ready-file" group:"serve" placeholder:"FILE" help:"Written with the addresses once the server serves."`
 	WebDir         string         `name:"web-dir" group:"serve" placeholder:"DIR" help:"Serve the web apps from this folder instead of the built-in ones."`
-	TrustedProxies []netip.Prefix `name:"trusted-proxies" group:"serve" placeholder:"CIDR,…" help:"Proxies whose X-Forwarded-For is believed."`
+	TrustedProxies []netip.Prefix `name:"trusted-proxies" group:"serve" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed."`
 	SecureCookie   bool           `name:"secure-cookie" group:"serve" help:"Mark the session cookie Secure; set it when a proxy serves HTTPS."`
 
 	ShutdownTimeout time.Duration `name:"shutdown-timeout" default:"15s" group:"serve" help:"How long to drain before giving up."`
 
-	LogLevel  string `name:"log-level" default:"info" group:"log" placeholder:"LEVEL" help:"debug, info, warn or error."`
-	LogFormat string `name:"log-format" default:"auto" group:"log" placeholder:"FORMAT" help:"text, json, or auto: text on a terminal, json otherwise."`
+	LogLevel  string `name:"log-level" default:"info" group:"log" help:"debug, info, warn or error."`
+	LogFormat string `name:"log-format" default:"auto" group:"log" help:"text, json, or auto: text on a terminal, json otherwise."`
 
 	SessionTTL time.Duration `name:"session-ttl" default:"30m" group:"account" help:"A session ends after this long without a request."`
 	SessionMax time.Duration `name:"session-max" default:"720h" group:"account" help:"A session ends this long after sign-in at the latest."`

@@ -48,13 +48,7 @@ func parseFile(file string, data []byte, known map[string]bool) (fileValues, []e
 }
 
 // mapping returns the entries of the only document; an empty file has none.
-func mapping(data []byte) (entries []*ast.MappingValueNode, err error) {
-	// The YAML parser has a history of panics on broken input, and a settings file is typed by hand.
-	defer func() {
-		if p := recover(); p != nil {
-			entries, err = nil, fmt.Errorf("not YAML: %v", p)
-		}
-	}()
+func mapping(data []byte) ([]*ast.MappingValueNode, error) {
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, fmt.Errorf("not YAML: %s", firstLine(err.Error()))
