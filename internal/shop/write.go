@@ -105,6 +105,9 @@ func (s *Service) Update(ctx context.Context, shopID id.ID, p ShopPatch) (row *S
 	if err := s.MayWrite(ctx, shopID); err != nil {
 		return nil, err
 	}
+	if p == (ShopPatch{}) {
+		return s.Find(ctx, shopID)
+	}
 	now := store.Millis(s.now())
 	err = s.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// The update comes first: it takes the row's lock, so that two patches don't undo each other.

@@ -119,7 +119,6 @@ func TestBadShopsAreRefused(t *testing.T) {
 		"reversed text":     `{"name":"a\u202eb"}`,
 		"NUL":               `{"address":"a\u0000b"}`,
 		"no such category":  `{"categoryId":"9"}`,
-		"null":              `{"name":null}`,
 		"outer space":       `{"location":{"lng":181,"lat":0}}`,
 		"half a location":   `{"location":{"lng":1}}`,
 		"price":             `{"avgPrice":10000001}`,
@@ -152,6 +151,16 @@ func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 	if got.Name != "老店" || got.Area != "老城根" || got.Pictures[0] != "/pictures/a.svg" || got.AvgPrice != 6600 || got.CategoryID != 2 ||
 		got.Location != (shop.Location{Lng: 120.2, Lat: 30.3}) || got.OwnerID != owner {
 		t.Fatalf("%+v", got)
+	}
+}
+
+func TestEmptyPatchIsNoChange(t *testing.T) {
+	tw := newTown(t)
+	tw.add(t, &shop.Shop{ID: 1, CategoryID: 1, OwnerID: owner, Name: "老店"})
+	for _, body := range []string{`{}`, `{"name":null}`} {
+		if a := tw.do(t, owner, "PATCH", "/shops/1", body); a.status != 200 || a.body["name"] != "老店" || tw.audits(t) != 0 {
+			t.Fatal(a.status, a.text)
+		}
 	}
 }
 

@@ -37,7 +37,10 @@ type Offer struct {
 	FlashSale `bun:",extend"`
 	ShopID    id.ID
 	Title     string
+	SubTitle  string
+	Rules     string
 	PayValue  money.Fen
+	FaceValue money.Fen
 }
 
 // Phase is what a sale is doing. The order of the checks is the order in which a buyer is refused.
@@ -74,7 +77,7 @@ func (s *FlashSale) Phase(now time.Time) Phase {
 // ErrSaleNotFound answers an id that no sale has.
 var ErrSaleNotFound = errs.Define("sale.not_found", errs.NotFound, "没有这个秒杀活动。", "No such sale.")
 
-const offerColumns = `sale.*, v.shop_id, v.title, v.pay_value`
+const offerColumns = `sale.*, v.shop_id, v.title, v.sub_title, v.rules, v.pay_value, v.face_value`
 
 // FindOffer returns ErrSaleNotFound if there is no such sale.
 func FindOffer(ctx context.Context, q store.Querier, saleID id.ID) (*Offer, error) {
@@ -146,4 +149,37 @@ func RaiseEpoch(ctx context.Context, q store.Querier, saleID id.ID) (epoch int64
 		err = q.NewRaw(`SELECT epoch FROM sale WHERE id = ?`, saleID).Scan(ctx, &epoch)
 	}
 	return epoch, err
+}
+
+// Title is what an order shows of its voucher.
+type Title struct {
+	ID     id.ID
+	Title  string
+	ShopID id.ID
+}
+
+// FindTitles returns the titles of those ids that exist, in any order.
+func FindTitles(ctx context.Context, q store.Querier, ids []id.ID) ([]Title, error) {
+	var found []Title
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	err := q.NewSelect().Table("voucher").Column("id", "title", "shop_id").Where("id IN (?)", bun.In(ids)).Scan(ctx, &found)
+	return found, err
+}
+
+// FindOffers lists up to limit offers that satisfy the condition, sorted by the column and the id, after the given
+// place (afterID 0 = from the beginning). condition and column are constants of the caller's, never input.
+func FindOffers(ctx context.Context, q store.Querier, condition string, args []any, column string, descending bool, afterAt int64, afterID id.ID, limit int) ([]*Offer, error) {
+	direction, beyond := "ASC", ">"
+	if descending {
+		direction, beyond = "DESC", "<"
+	}
+	var offers []*Offer
+	query := q.NewSelect().Model(&offers).ColumnExpr(offerColumns).Join("JOIN voucher AS v ON v.id = sale.voucher_id").
+		Where(condition, args...).OrderExpr("sale." + column + " " + direction + ", sale.id " + direction).Limit(int64(limit))
+	if afterID > 0 {
+		query = query.Where("(sale."+column+" "+beyond+" ? OR (sale."+column+" = ? AND sale.id "+beyond+" ?))", afterAt, afterAt, afterID)
+	}
+	return offers, query.Scan(ctx)
 }

@@ -1,0 +1,90 @@
+package voucher
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
+)
+
+// maxListed bounds the list of one shop's vouchers.
+const maxListed = 100
+
+// FindVoucher returns ErrNotFound if there is no such voucher.
+func FindVoucher(ctx context.Context, q store.Querier, voucherID id.ID) (*Voucher, error) {
+	v := &Voucher{}
+	err := q.NewSelect().Model(v).Where("id = ?", voucherID).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	return v, err
+}
+
+// findVouchersOf lists a shop's vouchers, the newest first, at most maxListed.
+func findVouchersOf(ctx context.Context, q store.Querier, shopID id.ID, offShelfToo bool) ([]*Voucher, error) {
+	list := []*Voucher{}
+	sel := q.NewSelect().Model(&list).Where("shop_id = ?", shopID).Order("id DESC").Limit(maxListed)
+	if !offShelfToo {
+		sel.Where("status = ?", OnSale)
+	}
+	return list, sel.Scan(ctx)
+}
+
+// FindSpare returns the oldest voucher of that shop and title which never had a sale, or ErrNotFound.
+func FindSpare(ctx context.Context, q store.Querier, shopID id.ID, title string) (*Voucher, error) {
+	v := &Voucher{}
+	err := q.NewSelect().Model(v).Join("LEFT JOIN sale AS s ON s.voucher_id = voucher.id").
+		Where("voucher.shop_id = ? AND voucher.title = ? AND s.id IS NULL", shopID, title).Order("voucher.id").Limit(1).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNotFound
+	}
+	return v, err
+}
+
+// FindOffersEndingAfter lists the sales that end after the instant, with their vouchers, by id.
+func FindOffersEndingAfter(ctx context.Context, q store.Querier, at time.Time) ([]*Offer, error) {
+	var list []*Offer
+	err := q.NewSelect().Model(&list).ColumnExpr(offerColumns).Join("JOIN voucher AS v ON v.id = sale.voucher_id").
+		Where("sale.ends_at > ?", store.Millis(at)).Order("sale.id").Scan(ctx)
+	return list, err
+}
+
+// InsertVouchers writes vouchers: those with an id under it, the others get one.
+func InsertVouchers(ctx context.Context, q store.Querier, list ...*Voucher) error {
+	_, err := q.NewInsert().Model(&list).Exec(ctx)
+	return err
+}
+
+// Shelve takes vouchers off the shelf.
+func Shelve(ctx context.Context, q store.Querier, vouchers []id.ID, now int64) error {
+	if len(vouchers) == 0 {
+		return nil
+	}
+	_, err := q.NewUpdate().Model((*Voucher)(nil)).Set("status = ?, updated_at = ?", OffShelf, now).
+		Where("id IN (?) AND status = ?", bun.In(vouchers), OnSale).Exec(ctx)
+	return err
+}
+
+func updateVoucher(ctx context.Context, q store.Querier, v *Voucher) error {
+	_, err := q.NewUpdate().Model(v).WherePK().
+		Column("title", "sub_title", "rules", "pay_value", "face_value", "valid_days", "status", "updated_at").Exec(ctx)
+	return err
+}
+
+// recordChange writes who did what to a voucher; detail becomes JSON.
+func recordChange(ctx context.Context, q store.Querier, at int64, actor id.ID, action string, voucherID id.ID, detail any) error {
+	b, err := json.Marshal(detail)
+	if err != nil {
+		return fmt.Errorf("audit detail: %w", err)
+	}
+	_, err = q.ExecContext(ctx, `INSERT INTO audit_log (at, actor_id, action, subject, detail) VALUES (?, ?, ?, ?, ?)`,
+		at, actor, action, "voucher:"+voucherID.String(), string(b))
+	return err
+}
