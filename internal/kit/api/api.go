@@ -32,7 +32,9 @@ const defaultBody = 64 << 10
 // huma asks a package variable for the form of its own errors; there is one form in this program.
 func init() {
 	huma.NewErrorWithContext = fromHuma
-	huma.NewError = func(status int, msg string, faults ...error) huma.StatusError { return fromHuma(nil, status, msg, faults...) }
+	huma.NewError = func(status int, msg string, faults ...error) huma.StatusError {
+		return fromHuma(nil, status, msg, faults...)
+	}
 }
 
 // Options are what New needs; all fields are required.

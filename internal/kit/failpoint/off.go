@@ -2,8 +2,11 @@
 
 package failpoint
 
+// Built reports whether this binary can be broken on purpose.
+const Built = false
+
 // On reports whether the named fault is switched on; never in a normal build.
 func On(string) bool { return false }
 
-// Built reports whether this binary can be broken on purpose.
-const Built = false
+// Every is On at each nth call for the name; never in a normal build.
+func Every(int, string) bool { return false }

@@ -6,12 +6,28 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 )
 
-var on = strings.Split(os.Getenv("FAILPOINT"), ",")
+// Built reports whether this binary can be broken on purpose.
+const Built = true
+
+var (
+	on    = strings.Split(os.Getenv("FAILPOINT"), ",")
+	mu    sync.Mutex
+	calls = map[string]int{} // guarded by mu
+)
 
 // On reports whether the named fault is switched on by the environment variable FAILPOINT.
 func On(name string) bool { return slices.Contains(on, name) }
 
-// Built reports whether this binary can be broken on purpose.
-const Built = true
+// Every is On at each nth call for the name.
+func Every(n int, name string) bool {
+	if !On(name) {
+		return false
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	calls[name]++
+	return calls[name]%n == 0
+}

@@ -45,7 +45,9 @@ func Ack() Verdict { return Verdict{kind: ack} }
 func Requeue() Verdict { return Verdict{kind: requeue} }
 
 // Retry counts an attempt and delivers the message again after the pause at the earliest.
-func Retry(after time.Duration, err error) Verdict { return Verdict{kind: retry, after: after, err: err} }
+func Retry(after time.Duration, err error) Verdict {
+	return Verdict{kind: retry, after: after, err: err}
+}
 
 // Dead moves the message to the dead letters with the reason.
 func Dead(err error) Verdict { return Verdict{kind: dead, err: err} }

@@ -30,7 +30,7 @@ func OpenSQLite(ctx context.Context, path string) (*DB, error) {
 	d := &DB{
 		Write:   open(common, map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1"}, 1),
 		Read:    open(append(common, "query_only(1)"), map[string]string{"query_only": "1"}, 8),
-		dialect: dialect{isDuplicate: sqliteDuplicate, isBusy: sqliteBusy},
+		dialect: dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected, isBusy: sqliteBusy},
 	}
 	var version string
 	if err := d.Write.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
@@ -86,6 +86,11 @@ func pragmaValue(ctx context.Context, conn driver.QueryerContext, pragma string)
 func sqliteDuplicate(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+}
+
+func sqliteRejected(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT || e.Code()&0xff == sqlite3.SQLITE_MISMATCH)
 }
 
 func sqliteBusy(err error) bool {

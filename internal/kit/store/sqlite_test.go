@@ -67,11 +67,14 @@ func TestTxRollsBackAndTellsDuplicates(t *testing.T) {
 	if _, err := db.Write.ExecContext(t.Context(), insert); err != nil {
 		t.Fatal("the rolled back row is still there", err)
 	}
-	if _, err := db.Write.ExecContext(t.Context(), insert); !db.IsDuplicate(err) {
+	if _, err := db.Write.ExecContext(t.Context(), insert); !db.IsDuplicate(err) || !db.IsRejected(err) {
 		t.Fatal("a repeated key must be told as such", err)
 	}
-	if _, err := db.Write.ExecContext(t.Context(), `INSERT INTO category (id) VALUES (2)`); err == nil || db.IsDuplicate(err) {
+	if _, err := db.Write.ExecContext(t.Context(), `INSERT INTO category (id) VALUES (2)`); !db.IsRejected(err) || db.IsDuplicate(err) {
 		t.Fatal("another violation is no duplicate", err)
+	}
+	if _, err := db.Write.ExecContext(t.Context(), `nonsense`); err == nil || db.IsRejected(err) {
+		t.Fatal("a faulty statement says nothing about the row", err)
 	}
 }
 

@@ -30,6 +30,7 @@ type DB struct {
 // dialect holds what differs between SQLite and MySQL beyond what bun hides.
 type dialect struct {
 	isDuplicate func(error) bool
+	isRejected  func(error) bool
 	isBusy      func(error) bool
 }
 
@@ -64,6 +65,10 @@ func run(ctx context.Context, db *bun.DB, opts *sql.TxOptions, fn func(context.C
 
 // IsDuplicate reports whether err is the violation of a primary or unique key.
 func (d *DB) IsDuplicate(err error) bool { return err != nil && d.dialect.isDuplicate(err) }
+
+// IsRejected reports whether the database will never take this row: a duplicate, a CHECK, a missing value. Any other
+// error may pass by itself.
+func (d *DB) IsRejected(err error) bool { return err != nil && d.dialect.isRejected(err) }
 
 // IsBusy reports whether trying the whole transaction again may help: a lock wait or a deadlock.
 func (d *DB) IsBusy(err error) bool { return err != nil && d.dialect.isBusy(err) }

@@ -1,0 +1,24 @@
+// Package flashsale decides who may buy.
+//
+// A Gate per sale answers each buyer in one atomic step: inside the window? has he a slot left? is a unit left? Then
+// the unit is taken, the slot is his and the whole reservation is recorded, so that nothing that happens afterwards
+// can lose it. From there the reservation is handed over to the queue; package order makes the row.
+//
+//	POST /sales/{id}/orders
+//	  Peek      what this process knows by itself: most refusals end here
+//	  id        from a leased block
+//	  Admit     admitted(slot) | repeat(earlier id) | limit(order ids) | sold out | not started | ended | paused | not loaded
+//	  hand over nil      → accepted
+//	            refused  → tombstone row, unit back, "try again"
+//	            unknown  → the unit stays; accepted if the gate is durable, else "ask again with the same key"
+//
+// Three counters tell one story: stock in the gate (who may still be admitted), reservations (admitted, no row yet)
+// and stock in SQL (the truth). At rest the first and the last are equal.
+//
+// The gate is a cache of SQL plus what is in flight. It is loaded from one SQL snapshot under an epoch that SQL
+// counts; an order that is settled and unknown to it (it was in flight during the load) is adopted, so a freshly
+// loaded gate converges and may stand below zero meanwhile. It then shows 0.
+//
+// A reservation that stays pending is sent again by the Sweeper. It is cancelled by nobody: only a refused hand-over
+// and the writer end one without an order, both by a committed row.
+package flashsale

@@ -1,0 +1,111 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/money"
+	"tandian/internal/order"
+)
+
+// Terms are what a gate must know of a sale.
+type Terms struct {
+	SaleID, VoucherID id.ID
+	BeginsAt, EndsAt  time.Time // admitted in [BeginsAt, EndsAt)
+	Paused            bool
+	Limit             int           // units a buyer may hold, 1..order.MaxPerUser
+	Amount            money.Fen     // the price, fixed for an order when it is admitted
+	PayWindow         time.Duration // from admission to the order's deadline
+}
+
+// Snapshot is what one look at SQL says about a sale.
+type Snapshot struct {
+	Terms
+	Epoch    int64
+	Stock    int64
+	Live     []order.Reservation // orders that hold a slot
+	Answered []order.Reservation // ended orders whose request id still answers a repeat
+	InFlight []order.Reservation // accepted, not yet written, where the queue can be listed
+}
+
+// Result is what the gate decided.
+type Result int
+
+const (
+	NotLoaded    Result = iota // the gate knows nothing of this sale: load it and ask again
+	Admitted                   // Verdict.Reservation is the buyer's
+	Repeat                     // this request was admitted before: as Verdict.OrderID
+	LimitReached               // the buyer holds all he may: Verdict.Orders
+	SoldOut
+	NotStarted
+	Ended
+	Paused
+)
+
+// Request is one buyer's wish.
+type Request struct {
+	OrderID   id.ID // drawn for this attempt; admitting the same id twice takes one unit
+	UserID    id.ID
+	RequestID string // the buyer's idempotency key
+}
+
+// Verdict is the gate's answer.
+type Verdict struct {
+	Result      Result
+	OrderID     id.ID             // of Admitted and Repeat
+	Reservation order.Reservation // of Admitted
+	Orders      []id.ID           // of LimitReached, by slot
+}
+
+// Standing is what a gate holds.
+type Standing struct {
+	Loaded  bool
+	Epoch   int64
+	Stock   int64 // may be below zero while in-flight units are adopted
+	Pending int64 // reservations without a row
+	Orders  int64 // units held: pending and written
+	Terms   Terms
+}
+
+// ErrNotLoaded means that the gate knows nothing of the sale: load it, then repeat.
+var ErrNotLoaded = errors.New("flashsale: gate not loaded")
+
+// Gate is the atomic admission decision. It is safe for concurrent use, and each call is one step: no other call of
+// the same sale sees it half done. Any error but ErrNotLoaded means that the call may have been carried out; every
+// call may be repeated, with the same arguments, without a second effect.
+type Gate interface {
+	// Load opens the gate of a sale, or replaces one of an older epoch. It reports whether it did; a gate of the
+	// same epoch or a newer one is left as it is.
+	Load(ctx context.Context, s Snapshot) (bool, error)
+	// Unload forgets a sale.
+	Unload(ctx context.Context, saleID id.ID) error
+	// Peek answers without any round trip what this process knows to be refused. ok = false: Admit must be asked. It
+	// never refuses a buyer who holds a unit or may have sent this request before.
+	Peek(saleID id.ID, userID id.ID) (v Verdict, ok bool)
+	// Admit decides. A request id that was admitted before is answered with its reservation, whatever the window.
+	Admit(ctx context.Context, saleID id.ID, r Request) (Verdict, error)
+	// Settle says that the orders have rows. Unknown ones are adopted: a unit and the slot are theirs. All are of
+	// one sale. It returns ErrNotLoaded for an unloaded sale.
+	Settle(ctx context.Context, saleID id.ID, rs []order.Reservation) error
+	// Release gives the unit and the slot of an order back if the gate holds it; otherwise nothing happens. forget
+	// also frees its request id. It returns ErrNotLoaded for an unloaded sale.
+	Release(ctx context.Context, saleID, orderID id.ID, forget bool) error
+	// Change replaces the terms. AddStock adds delta units, which may be negative, unless the gate is of another
+	// epoch. Both return ErrNotLoaded for an unloaded sale.
+	Change(ctx context.Context, t Terms) error
+	AddStock(ctx context.Context, saleID id.ID, epoch, delta int64) error
+
+	// Standing reports a sale's state; Loaded is false for an unknown one.
+	Standing(ctx context.Context, saleID id.ID) (Standing, error)
+	// Loaded lists the sales that are loaded.
+	Loaded(ctx context.Context) ([]id.ID, error)
+	// Find returns the reservation under which an order is held and whether it has no row yet; nil if no loaded sale
+	// holds it.
+	Find(ctx context.Context, orderID id.ID) (r *order.Reservation, pending bool, err error)
+	// Waiting returns a buyer's pending reservations over all sales.
+	Waiting(ctx context.Context, userID id.ID) ([]order.Reservation, error)
+	// Pending returns up to limit pending reservations of a sale that were admitted before the instant, oldest first.
+	Pending(ctx context.Context, saleID id.ID, before time.Time, limit int) ([]order.Reservation, error)
+}

@@ -1,0 +1,382 @@
+package flashsale
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"tandian/internal/kit/failpoint"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
+	"tandian/internal/order"
+)
+
+// MemoryGate is the gate of the embedded mode: a mutex per sale. It dies with the process and is loaded again from
+// SQL; what was accepted is in the queue's table by then.
+type MemoryGate struct {
+	now func() time.Time
+
+	mu    sync.RWMutex
+	sales map[id.ID]*memorySale // guarded by mu
+}
+
+var _ Gate = (*MemoryGate)(nil)
+
+// memorySale is one loaded sale.
+type memorySale struct {
+	mu       sync.Mutex // guards all below
+	terms    Terms
+	epoch    int64
+	stock    int64
+	buyers   map[id.ID]*buyer
+	orders   map[id.ID]*held
+	requests map[requestKey]id.ID
+	pending  int64
+}
+
+type requestKey struct {
+	user    id.ID
+	request string
+}
+
+// buyer holds units: bit s of slots is set when slot s is taken, by orders[s].
+type buyer struct {
+	slots  uint64
+	orders []id.ID
+}
+
+type held struct {
+	order.Reservation
+	pending bool
+}
+
+// NewMemoryGate returns a gate without sales that reads the time from now.
+func NewMemoryGate(now func() time.Time) *MemoryGate {
+	return &MemoryGate{now: now, sales: map[id.ID]*memorySale{}}
+}
+
+func (g *MemoryGate) sale(saleID id.ID) *memorySale {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.sales[saleID]
+}
+
+// Load implements Gate.
+func (g *MemoryGate) Load(_ context.Context, s Snapshot) (bool, error) {
+	m := &memorySale{terms: s.Terms, epoch: s.Epoch, stock: s.Stock, buyers: map[id.ID]*buyer{}, orders: map[id.ID]*held{}, requests: map[requestKey]id.ID{}}
+	for _, r := range s.Answered {
+		m.remember(r)
+	}
+	for _, r := range s.Live {
+		m.hold(r, false)
+	}
+	for _, r := range s.InFlight {
+		if m.orders[r.OrderID] == nil {
+			m.stock--
+			m.hold(r, true)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if old := g.sales[s.SaleID]; old != nil && old.epoch >= s.Epoch {
+		return false, nil
+	}
+	g.sales[s.SaleID] = m
+	return true, nil
+}
+
+// Unload implements Gate.
+func (g *MemoryGate) Unload(_ context.Context, saleID id.ID) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.sales, saleID)
+	return nil
+}
+
+// remember makes the request id answer a repeat, and its sender somebody whom Peek lets through.
+func (m *memorySale) remember(r order.Reservation) *buyer {
+	if r.RequestID != "" {
+		m.requests[requestKey{r.UserID, r.RequestID}] = r.OrderID
+	}
+	b := m.buyers[r.UserID]
+	if b == nil {
+		b = &buyer{}
+		m.buyers[r.UserID] = b
+	}
+	return b
+}
+
+// hold records a unit as taken; the stock is the caller's business. A slot that is taken already is shared: only
+// SQL decides which of the two orders stays.
+func (m *memorySale) hold(r order.Reservation, pending bool) {
+	m.orders[r.OrderID] = &held{Reservation: r, pending: pending}
+	if pending {
+		m.pending++
+	}
+	b := m.remember(r)
+	b.slots |= 1 << r.Slot
+	if grow := r.Slot + 1 - len(b.orders); grow > 0 {
+		b.orders = append(b.orders, make([]id.ID, grow)...)
+	}
+	b.orders[r.Slot] = r.OrderID
+}
+
+// refusal is the verdict that needs no change, false if there is none. The caller holds mu.
+func (m *memorySale) refusal(now time.Time, userID id.ID) (Verdict, bool) {
+	b := m.buyers[userID]
+	switch {
+	case now.Before(m.terms.BeginsAt):
+		return Verdict{Result: NotStarted}, true
+	case !now.Before(m.terms.EndsAt) && !failpoint.On(failpoint.IgnoreEnd):
+		return Verdict{Result: Ended}, true
+	case m.terms.Paused:
+		return Verdict{Result: Paused}, true
+	case b != nil && bits.OnesCount64(b.slots) >= m.terms.Limit && !failpoint.On(failpoint.SkipUnique):
+		return Verdict{Result: LimitReached, Orders: b.holding()}, true
+	case m.stock <= 0:
+		return Verdict{Result: SoldOut}, true
+	}
+	return Verdict{}, false
+}
+
+func (b *buyer) holding() []id.ID {
+	ids := make([]id.ID, 0, len(b.orders))
+	for slot, orderID := range b.orders {
+		if b.slots&(1<<slot) != 0 {
+			ids = append(ids, orderID)
+		}
+	}
+	return ids
+}
+
+// Peek implements Gate.
+func (g *MemoryGate) Peek(saleID, userID id.ID) (Verdict, bool) {
+	m := g.sale(saleID)
+	if m == nil {
+		return Verdict{}, false
+	}
+	now := g.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.buyers[userID] != nil {
+		return Verdict{}, false
+	}
+	return m.refusal(now, userID)
+}
+
+// Admit implements Gate.
+func (g *MemoryGate) Admit(_ context.Context, saleID id.ID, r Request) (Verdict, error) {
+	m := g.sale(saleID)
+	if m == nil {
+		return Verdict{Result: NotLoaded}, nil
+	}
+	now := g.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if earlier, ok := m.requests[requestKey{r.UserID, r.RequestID}]; ok {
+		return Verdict{Result: Repeat, OrderID: earlier}, nil
+	}
+	if m.orders[r.OrderID] != nil {
+		return Verdict{Result: Repeat, OrderID: r.OrderID}, nil
+	}
+	if v, refused := m.refusal(now, r.UserID); refused {
+		return v, nil
+	}
+	slot := 0
+	if b := m.buyers[r.UserID]; b != nil {
+		slot = bits.TrailingZeros64(^b.slots)
+	}
+	if failpoint.On(failpoint.SkipUnique) {
+		slot = 0
+	}
+	res := order.Reservation{OrderID: r.OrderID, SaleID: saleID, VoucherID: m.terms.VoucherID, UserID: r.UserID, Slot: slot, Amount: m.terms.Amount,
+		RequestID: r.RequestID, AdmittedAt: store.Millis(now), PayBefore: store.Millis(now.Add(m.terms.PayWindow))}
+	m.stock--
+	m.hold(res, true)
+	return Verdict{Result: Admitted, OrderID: res.OrderID, Reservation: res}, nil
+}
+
+// Settle implements Gate.
+func (g *MemoryGate) Settle(_ context.Context, saleID id.ID, rs []order.Reservation) error {
+	m := g.sale(saleID)
+	if m == nil {
+		return ErrNotLoaded
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range rs {
+		switch h := m.orders[r.OrderID]; {
+		case h == nil: // in flight while the gate was loaded
+			m.stock--
+			m.hold(r, false)
+		case h.pending:
+			h.pending = false
+			m.pending--
+			if h.Slot != r.Slot { // the writer found another one free
+				m.freeSlot(&h.Reservation)
+				h.Slot = r.Slot
+				m.hold(h.Reservation, false)
+			}
+		}
+	}
+	return nil
+}
+
+// freeSlot takes an order out of its buyer's slots, unless the slot has become another order's.
+func (m *memorySale) freeSlot(r *order.Reservation) {
+	b := m.buyers[r.UserID]
+	if b == nil || r.Slot >= len(b.orders) || b.orders[r.Slot] != r.OrderID {
+		return
+	}
+	b.slots &^= 1 << r.Slot
+	b.orders[r.Slot] = 0
+}
+
+// Release implements Gate.
+func (g *MemoryGate) Release(_ context.Context, saleID, orderID id.ID, forget bool) error {
+	m := g.sale(saleID)
+	if m == nil {
+		return ErrNotLoaded
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.orders[orderID]
+	if h == nil {
+		return nil
+	}
+	delete(m.orders, orderID)
+	if h.pending {
+		m.pending--
+	}
+	m.stock++
+	if failpoint.On(failpoint.ReleaseTwice) {
+		m.stock++
+	}
+	m.freeSlot(&h.Reservation)
+	if key := (requestKey{h.UserID, h.RequestID}); forget && m.requests[key] == orderID {
+		delete(m.requests, key)
+	}
+	return nil
+}
+
+// Change implements Gate.
+func (g *MemoryGate) Change(_ context.Context, t Terms) error {
+	m := g.sale(t.SaleID)
+	if m == nil {
+		return ErrNotLoaded
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.terms = t
+	return nil
+}
+
+// AddStock implements Gate.
+func (g *MemoryGate) AddStock(_ context.Context, saleID id.ID, epoch, delta int64) error {
+	m := g.sale(saleID)
+	if m == nil {
+		return ErrNotLoaded
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.epoch == epoch {
+		m.stock += delta
+	}
+	return nil
+}
+
+// Standing implements Gate.
+func (g *MemoryGate) Standing(_ context.Context, saleID id.ID) (Standing, error) {
+	m := g.sale(saleID)
+	if m == nil {
+		return Standing{}, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Standing{Loaded: true, Epoch: m.epoch, Stock: m.stock, Pending: m.pending, Orders: int64(len(m.orders)), Terms: m.terms}, nil
+}
+
+// Loaded implements Gate.
+func (g *MemoryGate) Loaded(context.Context) ([]id.ID, error) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	ids := make([]id.ID, 0, len(g.sales))
+	for saleID := range g.sales {
+		ids = append(ids, saleID)
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// all returns the loaded sales.
+func (g *MemoryGate) all() []*memorySale {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	sales := make([]*memorySale, 0, len(g.sales))
+	for _, m := range g.sales {
+		sales = append(sales, m)
+	}
+	return sales
+}
+
+// Find implements Gate.
+func (g *MemoryGate) Find(_ context.Context, orderID id.ID) (*order.Reservation, bool, error) {
+	for _, m := range g.all() {
+		if h, ok := m.find(orderID); ok {
+			return &h.Reservation, h.pending, nil
+		}
+	}
+	return nil, false, nil
+}
+
+func (m *memorySale) find(orderID id.ID) (held, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.orders[orderID]
+	if h == nil {
+		return held{}, false
+	}
+	return *h, true
+}
+
+// Waiting implements Gate.
+func (g *MemoryGate) Waiting(_ context.Context, userID id.ID) ([]order.Reservation, error) {
+	var found []order.Reservation
+	for _, m := range g.all() {
+		m.mu.Lock()
+		if b := m.buyers[userID]; b != nil {
+			for _, orderID := range b.holding() {
+				if h := m.orders[orderID]; h != nil && h.pending {
+					found = append(found, h.Reservation)
+				}
+			}
+		}
+		m.mu.Unlock()
+	}
+	slices.SortFunc(found, func(a, b order.Reservation) int { return cmp.Compare(b.OrderID, a.OrderID) })
+	return found, nil
+}
+
+// Pending implements Gate.
+func (g *MemoryGate) Pending(_ context.Context, saleID id.ID, before time.Time, limit int) ([]order.Reservation, error) {
+	m := g.sale(saleID)
+	if m == nil {
+		return nil, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pending == 0 {
+		return nil, nil
+	}
+	var found []order.Reservation
+	for _, h := range m.orders {
+		if h.pending && h.AdmittedAt < store.Millis(before) {
+			found = append(found, h.Reservation)
+		}
+	}
+	slices.SortFunc(found, func(a, b order.Reservation) int { return cmp.Compare(a.AdmittedAt, b.AdmittedAt) })
+	return found[:min(len(found), limit)], nil
+}

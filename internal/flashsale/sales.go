@@ -1,0 +1,333 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/api"
+	"tandian/internal/kit/audit"
+	"tandian/internal/kit/errs"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/identity"
+	"tandian/internal/kit/store"
+	"tandian/internal/order"
+	"tandian/internal/voucher"
+)
+
+// Owners says whether the caller may write what belongs to a shop. Package shop knows; the arrow is forbidden.
+type Owners interface {
+	MayWrite(ctx context.Context, shopID id.ID) error
+}
+
+// Shops shows the shops of sales. Package shop knows; the arrow is forbidden.
+type Shops interface {
+	ShopCards(ctx context.Context, ids []id.ID) (map[id.ID]ShopCard, error)
+}
+
+// ShopCard is what a sale shows of its shop.
+type ShopCard struct {
+	ID      id.ID  `json:"id"`
+	Name    string `json:"name"`
+	Area    string `json:"area"`
+	Address string `json:"address"`
+	Picture string `json:"picture"`
+}
+
+// ErrStockShort answers a reduction below what is left.
+var ErrStockShort = errs.Define("sale.stock_short", errs.Conflict, "剩余库存不够减。", "Less stock is left than you want to take away.")
+
+// Draft is a sale to be made or what is to be changed of one; nil fields stay.
+type Draft struct {
+	BeginsAt, EndsAt *time.Time
+	Limit            *int
+}
+
+// Create puts a voucher into a flash sale and opens its gate. The caller must own the shop or be an operator. It
+// returns voucher.ErrHasSale if the voucher has a sale already.
+func (s *Service) Create(ctx context.Context, voucherID id.ID, stock int64, beginsAt, endsAt time.Time, limit int) (*Sale, error) {
+	if err := s.mayWriteVoucher(ctx, voucherID); err != nil {
+		return nil, err
+	}
+	return s.Open(ctx, voucherID, stock, beginsAt, endsAt, limit)
+}
+
+// Open is Create without asking who calls: for the demo town and the command line.
+func (s *Service) Open(ctx context.Context, voucherID id.ID, stock int64, beginsAt, endsAt time.Time, limit int) (*Sale, error) {
+	now := store.Millis(s.Now())
+	row := &voucher.FlashSale{VoucherID: voucherID, Stock: stock, BeginsAt: store.Millis(beginsAt), EndsAt: store.Millis(endsAt),
+		LimitPerUser: limit, CreatedAt: now, UpdatedAt: now}
+	if err := checkWindow(row); err != nil {
+		return nil, err
+	}
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := voucher.InsertSale(ctx, s.DB, tx, row); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, s.entry(ctx, "sale.create", row.ID, row))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx, row.ID); err != nil {
+		return nil, err
+	}
+	return s.Sale(ctx, row.ID)
+}
+
+func checkWindow(row *voucher.FlashSale) error {
+	if row.EndsAt <= row.BeginsAt {
+		return api.Faults(api.Invalid{Location: "body.endsAt", Message: "must be after beginsAt"})
+	}
+	return nil
+}
+
+func (s *Service) mayWriteVoucher(ctx context.Context, voucherID id.ID) error {
+	titles, err := voucher.FindTitles(ctx, s.DB.Read, []id.ID{voucherID})
+	if err != nil {
+		return err
+	}
+	if len(titles) == 0 {
+		return voucher.ErrNotFound
+	}
+	return s.Owners.MayWrite(ctx, titles[0].ShopID)
+}
+
+// entry is an audit line about a sale by the caller.
+func (s *Service) entry(ctx context.Context, action string, saleID id.ID, detail any) audit.Entry {
+	var actor id.ID
+	if u := identity.From(ctx).User; u != nil {
+		actor = u.ID
+	}
+	return audit.Entry{At: s.Now(), Actor: actor, Action: action, Subject: "sale:" + saleID.String(), Detail: detail}
+}
+
+// change runs fn on the sale's row in a transaction, writes the audit line, and then tells the gate. The caller must
+// own the shop or be an operator. The gate follows after the commit: a buyer may be admitted under the old terms
+// until then, never after change has returned.
+func (s *Service) change(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error,
+	tell func(ctx context.Context, row *voucher.Offer) error) (*Sale, error) {
+	offer, err := voucher.FindOffer(ctx, s.DB.Read, saleID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Owners.MayWrite(ctx, offer.ShopID); err != nil {
+		return nil, err
+	}
+	if err := s.changeLocked(context.WithoutCancel(ctx), saleID, action, detail, fn, tell); err != nil {
+		return nil, err
+	}
+	return s.Sale(ctx, saleID)
+}
+
+func (s *Service) changeLocked(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error,
+	tell func(ctx context.Context, row *voucher.Offer) error) error {
+	unlock := s.lock(saleID)
+	defer unlock()
+	var row *voucher.Offer
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if row, err = voucher.FindOffer(ctx, tx, saleID); err != nil {
+			return err
+		}
+		if err := fn(ctx, tx, row); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, s.entry(ctx, action, saleID, detail))
+	})
+	if err != nil {
+		return err
+	}
+	if err := tell(ctx, row); err != nil && !errors.Is(err, ErrNotLoaded) { // an unloaded gate will read the row
+		return err
+	}
+	return nil
+}
+
+// Edit changes a sale's window or limit.
+func (s *Service) Edit(ctx context.Context, saleID id.ID, d Draft) (*Sale, error) {
+	return s.change(ctx, saleID, "sale.edit", d, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
+		if d.BeginsAt != nil {
+			row.BeginsAt = store.Millis(*d.BeginsAt)
+		}
+		if d.EndsAt != nil {
+			row.EndsAt = store.Millis(*d.EndsAt)
+		}
+		if d.Limit != nil {
+			row.LimitPerUser = *d.Limit
+		}
+		if err := checkWindow(&row.FlashSale); err != nil {
+			return err
+		}
+		return s.save(ctx, tx, row)
+	}, s.tellTerms)
+}
+
+// SetPaused stops a sale from admitting, or lets it go on. Orders that exist are not touched.
+func (s *Service) SetPaused(ctx context.Context, saleID id.ID, paused bool) (*Sale, error) {
+	action := "sale.resume"
+	if paused {
+		action = "sale.pause"
+	}
+	return s.change(ctx, saleID, action, nil, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
+		row.Paused = paused
+		return s.save(ctx, tx, row)
+	}, s.tellTerms)
+}
+
+// AddStock puts delta more units up, or takes some away again (S16). It returns ErrStockShort if fewer are left.
+func (s *Service) AddStock(ctx context.Context, saleID id.ID, delta int64, reason string) (*Sale, error) {
+	return s.change(ctx, saleID, "sale.stock", map[string]any{"delta": delta, "reason": reason}, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
+		ok, err := voucher.ReleaseStock(ctx, tx, saleID, delta, store.Millis(s.Now()))
+		if err == nil && !ok {
+			err = ErrStockShort
+		}
+		return err
+	}, func(ctx context.Context, row *voucher.Offer) error {
+		return s.Gate.AddStock(ctx, saleID, row.Epoch, delta)
+	})
+}
+
+func (s *Service) save(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
+	row.UpdatedAt = store.Millis(s.Now())
+	_, err := tx.NewUpdate().Model(&row.FlashSale).Column("begins_at", "ends_at", "limit_per_user", "paused", "updated_at").WherePK().Exec(ctx)
+	return err
+}
+
+func (s *Service) tellTerms(ctx context.Context, row *voucher.Offer) error {
+	return s.Gate.Change(ctx, s.terms(row))
+}
+
+// Sale is a flash sale as people see it.
+type Sale struct {
+	voucher.Offer
+	Shop      ShopCard
+	StockLeft int64 // the gate's, never below zero; SQL's while the gate is not loaded
+	Phase     voucher.Phase
+	At        time.Time // when it was so
+	Mine      []order.Order
+}
+
+// Sale returns one sale, with the caller's own orders of it if he is signed in. It returns voucher.ErrSaleNotFound.
+func (s *Service) Sale(ctx context.Context, saleID id.ID) (*Sale, error) {
+	offer, err := voucher.FindOffer(ctx, s.DB.Read, saleID)
+	if err != nil {
+		return nil, err
+	}
+	sales, err := s.dress(ctx, []*voucher.Offer{offer})
+	if err != nil {
+		return nil, err
+	}
+	sale := sales[0]
+	if u := identity.From(ctx).User; u != nil {
+		sale.Mine, err = s.mine(ctx, saleID, u.ID)
+	}
+	return sale, err
+}
+
+// mine lists a buyer's orders of a sale, the waiting ones included.
+func (s *Service) mine(ctx context.Context, saleID, userID id.ID) ([]order.Order, error) {
+	waiting, err := s.Gate.Waiting(ctx, userID) // before SQL: what is written in between is then seen there
+	if err != nil {
+		return nil, err
+	}
+	rows, err := order.FindOfBuyer(ctx, s.DB.Read, saleID, userID)
+	if err != nil {
+		return nil, err
+	}
+	written := map[id.ID]bool{}
+	for _, row := range rows {
+		written[row.ID] = true
+	}
+	mine := []order.Order{}
+	for _, r := range waiting {
+		if r.SaleID == saleID && !written[r.OrderID] {
+			mine = append(mine, order.Order{ID: r.OrderID, Status: order.Queued})
+		}
+	}
+	return append(mine, rows...), nil
+}
+
+// dress adds shop, live stock and phase.
+func (s *Service) dress(ctx context.Context, offers []*voucher.Offer) ([]*Sale, error) {
+	ids := make([]id.ID, len(offers))
+	for i, o := range offers {
+		ids[i] = o.ShopID
+	}
+	cards, err := s.Shops.ShopCards(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	sales := make([]*Sale, len(offers))
+	for i, o := range offers {
+		sale := &Sale{Offer: *o, Shop: cards[o.ShopID], StockLeft: o.Stock, At: s.Now()}
+		if st, err := s.Gate.Standing(ctx, o.ID); err == nil && st.Loaded {
+			sale.StockLeft = max(0, st.Stock)
+		}
+		sale.Phase = voucher.PhaseOf(sale.At, store.Time(o.BeginsAt), store.Time(o.EndsAt), o.Paused, sale.StockLeft)
+		sales[i] = sale
+	}
+	return sales, nil
+}
+
+// State narrows a list of sales by the clock.
+type State string
+
+const (
+	StateLive     State = "live"     // begun and not ended, sold out or not
+	StateUpcoming State = "upcoming" // not begun
+	StateEnded    State = "ended"
+)
+
+// saleCursor is the last item's place: live ones by their end, upcoming ones by their beginning, ended ones and all
+// by their end, latest first.
+type saleCursor struct {
+	At int64
+	ID id.ID
+}
+
+// List returns up to limit sales of a state ("" = all) after the cursor.
+func (s *Service) List(ctx context.Context, state State, after *saleCursor, limit int) ([]*Sale, error) {
+	q, now := s.DB.Read, store.Millis(s.Now())
+	var offers []*voucher.Offer
+	var err error
+	switch state {
+	case StateLive:
+		offers, err = voucher.FindOffers(ctx, q, "begins_at <= ? AND ends_at > ?", []any{now, now}, "ends_at", false, after.at(), after.id(), limit)
+	case StateUpcoming:
+		offers, err = voucher.FindOffers(ctx, q, "begins_at > ?", []any{now}, "begins_at", false, after.at(), after.id(), limit)
+	case StateEnded:
+		offers, err = voucher.FindOffers(ctx, q, "ends_at <= ?", []any{now}, "ends_at", true, after.at(), after.id(), limit)
+	default:
+		offers, err = voucher.FindOffers(ctx, q, "1 = 1", nil, "ends_at", true, after.at(), after.id(), limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.dress(ctx, offers)
+}
+
+func (c *saleCursor) at() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.At
+}
+
+func (c *saleCursor) id() id.ID {
+	if c == nil {
+		return 0
+	}
+	return c.ID
+}
+
+// cursorOf is the place of the last item of a page.
+func cursorOf(state State) func(*Sale) any {
+	return func(sale *Sale) any {
+		if state == StateUpcoming {
+			return saleCursor{sale.BeginsAt, sale.ID}
+		}
+		return saleCursor{sale.EndsAt, sale.ID}
+	}
+}

@@ -1,0 +1,23 @@
+// Package order holds the truth about every accepted order id.
+//
+// The gate of package flashsale admits a buyer and records a Reservation: an order that has no row yet. The
+// reservation travels through a queue.Broker to the Writer, which turns it into exactly one row:
+//
+//	reservation ──► Writer ──► unpaid          the slot is taken, the stock in SQL is lowered, both in one transaction
+//	                      └──► failed          a tombstone: no slot, no request id, a reason; the unit goes back
+//
+// The primary key arbitrates: whichever row of an id is committed first stays. A message that comes again finds the
+// row and changes nothing. At most limit_per_user rows of a buyer hold a slot of a sale (UNIQUE sale, user, slot).
+//
+// A unit goes back to the gate only as the consequence of a committed row: the transaction that writes a tombstone
+// also writes a gate_release row, and the Releaser deletes that row when the gate has confirmed.
+//
+// What can go wrong, and then:
+//
+//	the message comes twice            the second finds the row and is acked
+//	the process dies before the ack    the message comes again
+//	the commit's outcome is unknown    the ids are read again before anything else
+//	the database is away               the writer waits inside its batch; nothing is counted or dead-lettered for it
+//	a row is refused by a CHECK        three attempts, then the message becomes a dead letter and its units stay taken
+//	SQL has no stock for the unit      tombstone "sold_out", the unit goes back, counted as drift
+package order

@@ -1,0 +1,82 @@
+package order
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/queue"
+	"tandian/internal/kit/store"
+)
+
+// atOnce bounds how many rows one turn of a worker takes.
+const atOnce = 200
+
+// Releaser gives units back to the gate from gate_release rows. Several may run: Release changes nothing the second
+// time, and so does deleting the row.
+type Releaser struct {
+	DB    *store.DB
+	Seats Seats
+}
+
+// Turn works off the waiting rows, oldest first. A row whose gate can't be told stays for the next turn.
+func (r *Releaser) Turn(ctx context.Context) error {
+	var rows []release
+	if err := r.DB.Read.NewSelect().Model(&rows).Order("created_at", "order_id").Limit(atOnce).Scan(ctx); err != nil {
+		return fmt.Errorf("read gate_release: %w", err)
+	}
+	var done []id.ID
+	var failed error
+	for _, row := range rows {
+		if err := r.Seats.Release(ctx, row.SaleID, row.OrderID, row.ForgetRequest); err != nil {
+			failed = fmt.Errorf("release order %d: %w", row.OrderID, err)
+			continue
+		}
+		done = append(done, row.OrderID)
+	}
+	if len(done) > 0 {
+		if _, err := r.DB.Write.NewDelete().Model((*release)(nil)).Where("order_id IN (?)", bun.In(done)).Exec(ctx); err != nil {
+			return fmt.Errorf("delete gate_release: %w", err)
+		}
+	}
+	return failed
+}
+
+// Forwarder publishes the messages that committed transactions have promised. A message may go out twice.
+type Forwarder struct {
+	DB     *store.DB
+	Broker queue.Broker
+}
+
+type outboxRow struct {
+	bun.BaseModel `bun:"table:outbox"`
+	ID            int64 `bun:",pk"`
+	Topic         string
+	MessageID     string
+	Body          []byte
+}
+
+// Turn publishes the waiting rows in their order and stops at the first that isn't taken.
+func (f *Forwarder) Turn(ctx context.Context) error {
+	var rows []outboxRow
+	if err := f.DB.Read.NewSelect().Model(&rows).Order("id").Limit(atOnce).Scan(ctx); err != nil {
+		return fmt.Errorf("read outbox: %w", err)
+	}
+	var done []int64
+	var failed error
+	for _, row := range rows {
+		if failed = f.Broker.Publish(ctx, row.Topic, row.MessageID, row.Body); failed != nil {
+			failed = fmt.Errorf("forward outbox row %d: %w", row.ID, failed)
+			break
+		}
+		done = append(done, row.ID)
+	}
+	if len(done) > 0 {
+		if _, err := f.DB.Write.NewDelete().Model((*outboxRow)(nil)).Where("id IN (?)", bun.In(done)).Exec(ctx); err != nil {
+			return fmt.Errorf("delete outbox: %w", err)
+		}
+	}
+	return failed
+}

@@ -1,0 +1,162 @@
+package order
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
+	"tandian/internal/voucher"
+)
+
+// Service answers what became of an order id. It reads only.
+type Service struct {
+	DB    *store.DB
+	Seats Seats
+	Now   func() time.Time
+	Log   *slog.Logger
+	Watch *Watch
+}
+
+// View is an order as its owner may see it.
+type View struct {
+	Order
+	Voucher Voucher
+	History []Move
+	Age     time.Duration // since admission, while queued
+}
+
+// Voucher is what an order shows of what was bought.
+type Voucher struct {
+	ID     id.ID
+	Title  string
+	ShopID id.ID
+}
+
+// Find returns the order of that id if it is the user's. An accepted id is never "not found": between the gate's
+// answer and the writer's commit it is found at the gate. It returns ErrNotFound, or ErrUnknown while that can't
+// be told.
+func (s *Service) Find(ctx context.Context, userID, orderID id.ID) (*View, error) {
+	row, err := findByID(ctx, s.DB.Read, orderID)
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		r, err := s.Seats.Find(ctx, orderID)
+		if err != nil {
+			return nil, ErrUnknown.With(err)
+		}
+		// It may have been written between the two looks.
+		if row, err = findByID(ctx, s.DB.Read, orderID); err != nil {
+			return nil, err
+		}
+		if row == nil && r != nil {
+			row = queuedRow(*r)
+		}
+	}
+	if row == nil || row.UserID != userID {
+		return nil, ErrNotFound
+	}
+	return s.view(ctx, row)
+}
+
+// queuedRow shows a reservation as an order that has no row yet.
+func queuedRow(r Reservation) *Order {
+	o := rowOf(r, r.AdmittedAt)
+	o.Status = Queued
+	return o
+}
+
+func (s *Service) view(ctx context.Context, row *Order) (*View, error) {
+	v := &View{Order: *row}
+	if row.Status == Queued {
+		v.Age = age(s.Now(), row.AdmittedAt)
+	} else if err := s.DB.Read.NewSelect().Model(&v.History).Where("order_id = ?", row.ID).Order("at", "from_status").Scan(ctx); err != nil {
+		return nil, err
+	}
+	vouchers, err := s.vouchers(ctx, []*View{v})
+	if err != nil {
+		return nil, err
+	}
+	v.Voucher = vouchers[row.VoucherID]
+	return v, nil
+}
+
+func (s *Service) vouchers(ctx context.Context, views []*View) (map[id.ID]Voucher, error) {
+	ids := make([]id.ID, len(views))
+	for i, v := range views {
+		ids[i] = v.VoucherID
+	}
+	rows, err := voucher.FindTitles(ctx, s.DB.Read, ids)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[id.ID]Voucher, len(rows))
+	for _, r := range rows {
+		found[r.ID] = Voucher{ID: r.ID, Title: r.Title, ShopID: r.ShopID}
+	}
+	return found, nil
+}
+
+// List returns the user's orders, newest first, below the cursor; those that still wait for their row come first,
+// on the first page. status narrows to one; without a history each.
+func (s *Service) List(ctx context.Context, userID id.ID, status *Status, before id.ID, limit int) ([]*View, error) {
+	var views []*View
+	if before == 0 && (status == nil || *status == Queued) {
+		waiting, err := s.Seats.Waiting(ctx, userID)
+		if err != nil {
+			return nil, ErrUnknown.With(err)
+		}
+		for _, r := range waiting {
+			views = append(views, &View{Order: *queuedRow(r), Age: age(s.Now(), r.AdmittedAt)})
+		}
+	}
+	if status == nil || *status != Queued {
+		var rows []*Order
+		q := s.DB.Read.NewSelect().Model(&rows).Where("user_id = ?", userID).Order("id DESC").Limit(int64(limit))
+		if before > 0 {
+			q = q.Where("id < ?", before)
+		}
+		if status != nil {
+			q = q.Where("status = ?", *status)
+		}
+		if err := q.Scan(ctx); err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			views = dropWaiting(views, row.ID)
+			views = append(views, &View{Order: *row})
+		}
+	}
+	vouchers, err := s.vouchers(ctx, views)
+	for _, v := range views {
+		v.Voucher = vouchers[v.VoucherID]
+	}
+	return views, err
+}
+
+// dropWaiting removes a reservation that has got its row between the two looks.
+func dropWaiting(views []*View, written id.ID) []*View {
+	for i, v := range views {
+		if v.ID == written {
+			return append(views[:i], views[i+1:]...)
+		}
+	}
+	return views
+}
+
+// changedSince reads, in one query, which of the ids have a row, and when it last changed.
+func changedSince(ctx context.Context, q store.Querier, ids []id.ID) (map[id.ID]int64, error) {
+	var rows []Order
+	if err := q.NewSelect().Model(&rows).Column("id", "status", "updated_at").Where("id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+		return nil, err
+	}
+	found := make(map[id.ID]int64, len(rows))
+	for _, r := range rows {
+		found[r.ID] = r.UpdatedAt<<3 | int64(r.Status)
+	}
+	return found, nil
+}

@@ -1,0 +1,369 @@
+package order
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/failpoint"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/queue"
+	"tandian/internal/kit/store"
+	"tandian/internal/kit/supervise"
+	"tandian/internal/voucher"
+)
+
+// Seats is the gate as the truth sees it. The arrow order → flashsale is forbidden, so flashsale fits itself to this.
+type Seats interface {
+	// Settle tells that the reservations have rows. One that the gate doesn't know is adopted.
+	Settle(ctx context.Context, rs []Reservation) error
+	// Release gives the unit and the slot of an ended order back; repeating it does nothing. forget = the request id
+	// may be used again.
+	Release(ctx context.Context, saleID, orderID id.ID, forget bool) error
+	// Find returns the reservation of an id that the gate has admitted, nil if there is none, an error if that can't
+	// be told now.
+	Find(ctx context.Context, orderID id.ID) (*Reservation, error)
+	// Waiting returns a buyer's reservations that have no row yet.
+	Waiting(ctx context.Context, userID id.ID) ([]Reservation, error)
+}
+
+const (
+	maxAttempts  = 3               // of a message whose rows the database refuses
+	firstBackoff = time.Second     // doubled each time
+	longPause    = 5 * time.Second // between looks at a database that is away
+)
+
+// Writer turns reservations into rows. Several may run, in one process or many.
+type Writer struct {
+	DB      *store.DB
+	Seats   Seats
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *Metrics
+	Batch   int               // reservations in one transaction, give or take a message
+	Written func(ids []id.ID) // told after each commit; not nil
+	Outbox  func()            // told that outbox or gate_release rows are waiting; not nil
+	NewID   func() string     // message ids of the created event
+}
+
+// Handle is the consumer of TopicCreate. It returns when each message has a verdict: acked when each of its
+// reservations has a row. While the database is away it waits here, which pauses consuming.
+func (w *Writer) Handle(ctx context.Context, batch []queue.Message) []queue.Verdict {
+	verdicts := make([]queue.Verdict, len(batch))
+	for first := 0; first < len(batch); {
+		var rs []Reservation
+		spans := map[int][2]int{} // message → its part of rs
+		next := first
+		for ; next < len(batch) && len(rs) < w.Batch; next++ {
+			got, err := Decode(batch[next].Body)
+			if err != nil {
+				verdicts[next] = queue.Dead(err)
+				continue
+			}
+			spans[next] = [2]int{len(rs), len(rs) + len(got)}
+			rs = append(rs, got...)
+		}
+		first = next
+		if len(rs) == 0 {
+			continue
+		}
+		if failpoint.Every(7, failpoint.AckBeforeCommit) {
+			for i := range spans {
+				verdicts[i] = queue.Ack()
+			}
+			continue
+		}
+		refused := w.write(ctx, rs)
+		for i, span := range spans {
+			verdicts[i] = w.verdict(ctx, batch[i], refused[span[0]:span[1]])
+		}
+	}
+	return verdicts
+}
+
+// errAway means that the writer was told to stop while the database was away.
+var errAway = errors.New("order: the database is away")
+
+func (w *Writer) verdict(ctx context.Context, m queue.Message, refused []error) queue.Verdict {
+	err := errors.Join(refused...)
+	switch {
+	case err == nil:
+		return queue.Ack()
+	case errors.Is(err, errAway):
+		return queue.Requeue()
+	case m.Attempts+1 >= maxAttempts:
+		w.Log.ErrorContext(ctx, "create message becomes a dead letter", "message", m.ID, "err", err)
+		return queue.Dead(err)
+	}
+	return queue.Retry(firstBackoff<<m.Attempts, err)
+}
+
+// write makes rows of the reservations and returns, for each, nil or why there is still none.
+func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
+	refused := make([]error, len(rs))
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longPause) {
+		err := w.writeBatch(ctx, rs)
+		if errors.Is(err, errNotClean) {
+			err = w.writeSingly(ctx, rs, refused)
+		}
+		if err == nil {
+			return refused
+		}
+		// Neither clean nor a refusal of the rows: the database. Whatever was committed is found by its id next time.
+		w.Log.WarnContext(ctx, "database trouble, consuming pauses", "err", err, "reservations", len(rs))
+		w.Metrics.pauses.Inc()
+		if !supervise.Sleep(ctx, pause) {
+			for i := range refused {
+				refused[i] = errAway
+			}
+			return refused
+		}
+	}
+}
+
+// errNotClean means that the batch can't be written as a whole: a taken slot, a repeated id, too little stock.
+var errNotClean = errors.New("order: batch is not clean")
+
+func (w *Writer) writeBatch(ctx context.Context, rs []Reservation) error {
+	now := store.Millis(w.Now())
+	var fresh, standing []Reservation // without a row so far; with an order that holds its slot
+	err := w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		fresh, standing = fresh[:0], standing[:0]
+		known, err := existing(ctx, tx, rs)
+		if err != nil {
+			return err
+		}
+		units := map[id.ID]int64{}
+		for _, r := range rs {
+			status, ok := known[r.OrderID]
+			switch {
+			case !ok:
+				known[r.OrderID] = Queued // the same id twice in one batch
+				fresh = append(fresh, r)
+				units[r.SaleID]++
+			case status.Live():
+				standing = append(standing, r)
+			}
+		}
+		if len(fresh) == 0 {
+			return nil
+		}
+		if failpoint.Every(3, failpoint.FailSome) {
+			return errNotClean
+		}
+		if err := insertRows(ctx, tx, fresh, now); err != nil {
+			return err
+		}
+		if err := w.announce(ctx, tx, fresh, now); err != nil {
+			return err
+		}
+		for sale, n := range units { // last: the hot row is locked for the shortest time
+			if ok, err := voucher.TakeStock(ctx, tx, sale, n, now); err != nil || !ok {
+				return errors.Join(err, errNotClean)
+			}
+		}
+		return nil
+	})
+	if w.DB.IsRejected(err) {
+		return errNotClean
+	}
+	if err != nil {
+		return err
+	}
+	w.written(ctx, fresh, standing)
+	return nil
+}
+
+// insertRows uses one prepared statement a table: as fast as multi-row inserts here, and of one shape.
+func insertRows(ctx context.Context, tx bun.Tx, rs []Reservation, now int64) error {
+	orders, err := tx.Tx.PrepareContext(ctx, `INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return err
+	}
+	defer orders.Close()
+	history, err := tx.Tx.PrepareContext(ctx, `INSERT INTO order_history (order_id, to_status, from_status, reason, at) VALUES (?, 1, 0, '', ?)`)
+	if err != nil {
+		return err
+	}
+	defer history.Close()
+	for _, r := range rs {
+		request := sql.NullString{String: r.RequestID, Valid: r.RequestID != ""}
+		if _, err := orders.ExecContext(ctx, int64(r.OrderID), int64(r.SaleID), int64(r.VoucherID), int64(r.UserID), r.Slot, request,
+			int64(r.Amount), r.AdmittedAt, r.PayBefore, now, now); err != nil {
+			return err
+		}
+		if _, err := history.ExecContext(ctx, int64(r.OrderID), now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSingly gives each reservation a transaction of its own. It returns an error only for database trouble;
+// refused gets the rows that the database will never take.
+func (w *Writer) writeSingly(ctx context.Context, rs []Reservation, refused []error) error {
+	for i, r := range rs {
+		reason, err := w.writeOne(ctx, r)
+		if err == nil && reason != "" {
+			_, err = w.Tombstone(ctx, r, reason)
+		}
+		switch {
+		case w.DB.IsRejected(err):
+			refused[i] = err
+		case err != nil:
+			return err
+		default:
+			refused[i] = nil
+		}
+	}
+	return nil
+}
+
+// writeOne writes an order unless its id has a row already. It returns a reason, and has written nothing, when the
+// reservation can't become an order.
+func (w *Writer) writeOne(ctx context.Context, r Reservation) (reason string, err error) {
+	now := store.Millis(w.Now())
+	var row *Order
+	err = w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		reason = ""
+		if row, err = findByID(ctx, tx, r.OrderID); err != nil || row != nil {
+			return err
+		}
+		sale, err := voucher.FindOffer(ctx, tx, r.SaleID)
+		switch {
+		case errors.Is(err, voucher.ErrSaleNotFound):
+			reason = ReasonNoSale
+			return errNotClean
+		case err != nil:
+			return err
+		}
+		if failpoint.Every(10, failpoint.FailSome) {
+			reason = ReasonSoldOut
+			return errNotClean
+		}
+		reason, err = w.insertWithFreeSlot(ctx, tx, &r, sale.LimitPerUser, now)
+		if err != nil {
+			return err
+		}
+		if err := w.announce(ctx, tx, []Reservation{r}, now); err != nil {
+			return err
+		}
+		ok, err := voucher.TakeStock(ctx, tx, r.SaleID, 1, now)
+		if err == nil && !ok {
+			reason, err = ReasonSoldOut, errNotClean
+		}
+		return err
+	})
+	switch {
+	case reason != "":
+		return reason, nil
+	case err != nil:
+		return "", err
+	case row == nil:
+		w.written(ctx, []Reservation{r}, nil)
+	case row.Status.Live():
+		w.written(ctx, nil, []Reservation{r})
+	}
+	return "", nil
+}
+
+// insertWithFreeSlot inserts the order in the slot that the gate proposed or, if that is taken, in the lowest free
+// one. It returns a reason with errNotClean when the buyer can't have this order.
+func (w *Writer) insertWithFreeSlot(ctx context.Context, tx bun.Tx, r *Reservation, limit int, now int64) (string, error) {
+	err := insertRows(ctx, tx, []Reservation{*r}, now)
+	if !w.DB.IsDuplicate(err) {
+		return "", err
+	}
+	if r.RequestID != "" {
+		n, err := tx.NewSelect().Model((*Order)(nil)).Where("user_id = ? AND sale_id = ? AND request_id = ?", r.UserID, r.SaleID, r.RequestID).Count(ctx)
+		if err != nil {
+			return "", err
+		}
+		if n > 0 {
+			return ReasonRepeat, errNotClean
+		}
+	}
+	if failpoint.On(failpoint.SkipUnique) {
+		limit = MaxPerUser
+	}
+	slot, err := freeSlot(ctx, tx, r.SaleID, r.UserID, limit)
+	if err != nil {
+		return "", err
+	}
+	if slot < 0 {
+		return ReasonLimit, errNotClean
+	}
+	r.Slot = slot
+	return "", insertRows(ctx, tx, []Reservation{*r}, now)
+}
+
+// Tombstone ends an id that has no order: a failed row with the reason, and a gate_release row in the same
+// transaction. It returns the row that stands for the id afterwards; the caller sees by its status who won.
+func (w *Writer) Tombstone(ctx context.Context, r Reservation, reason string) (row *Order, err error) {
+	now := store.Millis(w.Now())
+	for range 2 { // an order that is inserted in between is seen the second time
+		row = nil
+		err = w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			var err error
+			if row, err = findByID(ctx, tx, r.OrderID); err != nil || row != nil {
+				return err
+			}
+			return insertTombstone(ctx, tx, r, reason, now)
+		})
+		if !w.DB.IsDuplicate(err) {
+			break
+		}
+	}
+	if err != nil || row != nil {
+		return row, err
+	}
+	w.Metrics.orders.WithLabelValues("failed").Inc()
+	if reason != ReasonRefused {
+		w.Metrics.drift.WithLabelValues(reason).Inc()
+		w.Log.WarnContext(ctx, "an admitted unit could not become an order", "order", r.OrderID, "sale", r.SaleID, "reason", reason)
+	}
+	w.Written([]id.ID{r.OrderID})
+	w.Outbox()
+	return &Order{ID: r.OrderID, SaleID: r.SaleID, UserID: r.UserID, Status: Failed, Reason: reason}, nil
+}
+
+// announce promises the created event of these orders, in the transaction that writes them.
+func (w *Writer) announce(ctx context.Context, tx bun.Tx, rs []Reservation, now int64) error {
+	var body strings.Builder
+	body.WriteString(`{"v":1,"orderIds":[`)
+	for i, r := range rs {
+		if i > 0 {
+			body.WriteByte(',')
+		}
+		fmt.Fprintf(&body, "%q", r.OrderID.String())
+	}
+	body.WriteString("]}")
+	_, err := tx.ExecContext(ctx, `INSERT INTO outbox (topic, message_id, body, created_at) VALUES (?, ?, ?, ?)`, TopicCreated, w.NewID(), []byte(body.String()), now)
+	return err
+}
+
+// written tells the gate and the waiting buyers of orders that have rows. A gate that can't be told keeps the
+// reservations pending; they are sent again, found standing and settled then.
+func (w *Writer) written(ctx context.Context, fresh, standing []Reservation) {
+	if len(fresh) > 0 {
+		w.Metrics.batch.Observe(float64(len(fresh)))
+		w.Metrics.orders.WithLabelValues("written").Add(float64(len(fresh)))
+		w.Outbox()
+	}
+	all := append(fresh, standing...)
+	if err := w.Seats.Settle(ctx, all); err != nil {
+		w.Log.WarnContext(ctx, "gate not told of written orders", "err", err, "orders", len(all))
+	}
+	ids := make([]id.ID, len(all))
+	for i, r := range all {
+		ids[i] = r.OrderID
+	}
+	w.Written(ids)
+}
