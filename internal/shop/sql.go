@@ -3,9 +3,7 @@ package shop
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/uptrace/bun"
 
@@ -94,15 +92,4 @@ func findShopsOf(ctx context.Context, q store.Querier, userID id.ID) ([]id.ID, e
 
 func categoryExists(ctx context.Context, q store.Querier, categoryID id.ID) (bool, error) {
 	return q.NewSelect().Model((*Category)(nil)).Where("id = ?", categoryID).Exists(ctx)
-}
-
-// recordChange writes who did what to a shop; detail becomes JSON.
-func recordChange(ctx context.Context, q store.Querier, at int64, actor id.ID, action string, shopID id.ID, detail any) error {
-	b, err := json.Marshal(detail)
-	if err != nil {
-		return fmt.Errorf("audit detail: %w", err)
-	}
-	_, err = q.ExecContext(ctx, `INSERT INTO audit_log (at, actor_id, action, subject, detail) VALUES (?, ?, ?, ?, ?)`,
-		at, actor, action, "shop:"+shopID.String(), string(b))
-	return err
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"tandian/internal/kit/api"
+	"tandian/internal/kit/audit"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/identity"
 	"tandian/internal/kit/money"
@@ -45,9 +47,9 @@ func (s *Service) Create(ctx context.Context, n NewShop) (*Shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := store.Millis(s.now())
+	now := s.now()
 	row := &Shop{CategoryID: n.CategoryID, Name: n.Name, Pictures: n.Pictures, Area: n.Area, Address: n.Address, Location: n.Location,
-		AvgPrice: n.AvgPrice, OpenHours: n.OpenHours, CreatedAt: now, UpdatedAt: now}
+		AvgPrice: n.AvgPrice, OpenHours: n.OpenHours, CreatedAt: store.Millis(now), UpdatedAt: store.Millis(now)}
 	if user.Has(identity.Merchant) {
 		row.OwnerID = user.ID
 	}
@@ -61,7 +63,7 @@ func (s *Service) Create(ctx context.Context, n NewShop) (*Shop, error) {
 		if err := InsertShops(ctx, tx, row); err != nil {
 			return err
 		}
-		return recordChange(ctx, tx, now, user.ID, "shop.create", row.ID, row)
+		return audit.Write(ctx, tx, entry(user, now, "shop.create", row.ID, row))
 	})
 	if err != nil {
 		return nil, err
@@ -108,17 +110,17 @@ func (s *Service) Update(ctx context.Context, shopID id.ID, p ShopPatch) (row *S
 	if p == (ShopPatch{}) {
 		return s.Find(ctx, shopID)
 	}
-	now := store.Millis(s.now())
+	now := s.now()
 	err = s.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// The update comes first: it takes the row's lock, so that two patches don't undo each other.
-		if _, err := tx.ExecContext(ctx, `UPDATE shop SET updated_at = ? WHERE id = ?`, now, shopID); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE shop SET updated_at = ? WHERE id = ?`, store.Millis(now), shopID); err != nil {
 			return err
 		}
 		if row, err = FindShop(ctx, tx, shopID); err != nil {
 			return err
 		}
 		p.apply(row)
-		row.UpdatedAt = now
+		row.UpdatedAt = store.Millis(now)
 		if err := row.tidy(); err != nil {
 			return err
 		}
@@ -128,13 +130,17 @@ func (s *Service) Update(ctx context.Context, shopID id.ID, p ShopPatch) (row *S
 		if err := updateShop(ctx, tx, row); err != nil {
 			return err
 		}
-		return recordChange(ctx, tx, now, identity.From(ctx).User.ID, "shop.update", shopID, p)
+		return audit.Write(ctx, tx, entry(identity.From(ctx).User, now, "shop.update", shopID, p))
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.follow(context.WithoutCancel(ctx), shopID)
 	return row, nil
+}
+
+func entry(by *identity.User, at time.Time, action string, shopID id.ID, detail any) audit.Entry {
+	return audit.Entry{At: at, Actor: by.ID, Action: action, Subject: "shop:" + shopID.String(), Detail: detail}
 }
 
 func checkCategory(ctx context.Context, q store.Querier, categoryID id.ID) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"tandian/internal/kit/api"
+	"tandian/internal/kit/audit"
 	"tandian/internal/kit/errs"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/identity"
@@ -119,9 +120,9 @@ func (s *Service) Create(ctx context.Context, shopID id.ID, n NewVoucher) (*Vouc
 	if err := s.owners.MayWrite(ctx, shopID); err != nil {
 		return nil, err
 	}
-	now := store.Millis(s.now())
+	now := s.now()
 	v := &Voucher{ShopID: shopID, Title: n.Title, SubTitle: n.SubTitle, Rules: n.Rules, PayValue: n.PayValue, FaceValue: n.FaceValue,
-		ValidDays: n.ValidDays, Status: OnSale, CreatedAt: now, UpdatedAt: now}
+		ValidDays: n.ValidDays, Status: OnSale, CreatedAt: store.Millis(now), UpdatedAt: store.Millis(now)}
 	if err := v.tidy(); err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (s *Service) Create(ctx context.Context, shopID id.ID, n NewVoucher) (*Vouc
 		if err := InsertVouchers(ctx, tx, v); err != nil {
 			return err
 		}
-		return recordChange(ctx, tx, now, identity.From(ctx).User.ID, "voucher.create", v.ID, v)
+		return audit.Write(ctx, tx, entry(ctx, now, "voucher.create", v.ID, v))
 	})
 }
 
@@ -211,7 +212,11 @@ func (s *Service) change(ctx context.Context, tx bun.Tx, voucherID id.ID, p Vouc
 	if err := updateVoucher(ctx, tx, v); err != nil {
 		return nil, err
 	}
-	return v, recordChange(ctx, tx, store.Millis(now), identity.From(ctx).User.ID, "voucher.update", voucherID, p)
+	return v, audit.Write(ctx, tx, entry(ctx, now, "voucher.update", voucherID, p))
+}
+
+func entry(ctx context.Context, at time.Time, action string, voucherID id.ID, detail any) audit.Entry {
+	return audit.Entry{At: at, Actor: identity.From(ctx).User.ID, Action: action, Subject: "voucher:" + voucherID.String(), Detail: detail}
 }
 
 // tidy trims the texts and checks everything that people will see or pay. It returns api.ErrInvalid.

@@ -3,9 +3,7 @@ package voucher
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -75,16 +73,5 @@ func Shelve(ctx context.Context, q store.Querier, vouchers []id.ID, now int64) e
 func updateVoucher(ctx context.Context, q store.Querier, v *Voucher) error {
 	_, err := q.NewUpdate().Model(v).WherePK().
 		Column("title", "sub_title", "rules", "pay_value", "face_value", "valid_days", "status", "updated_at").Exec(ctx)
-	return err
-}
-
-// recordChange writes who did what to a voucher; detail becomes JSON.
-func recordChange(ctx context.Context, q store.Querier, at int64, actor id.ID, action string, voucherID id.ID, detail any) error {
-	b, err := json.Marshal(detail)
-	if err != nil {
-		return fmt.Errorf("audit detail: %w", err)
-	}
-	_, err = q.ExecContext(ctx, `INSERT INTO audit_log (at, actor_id, action, subject, detail) VALUES (?, ?, ?, ?, ?)`,
-		at, actor, action, "voucher:"+voucherID.String(), string(b))
 	return err
 }
