@@ -251,8 +251,7 @@ func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, e
 	}
 	g.history.add(op)
 	if op.Sale == mainSale {
-		g.meter.latency.record(end.Sub(arrival))
-		g.meter.outcomes[op.Outcome].Add(1)
+		g.meter.attempted(op, end.Sub(arrival))
 	}
 	return op
 }

@@ -29,8 +29,9 @@ const (
 // Its counters may be written concurrently.
 type meter struct {
 	begun    time.Time
-	latency  histogram // of the requests under test
-	outcomes [outcomes]atomic.Int64
+	latency  histogram              // of the requests under test
+	outcomes [outcomes]atomic.Int64 // replays apart
+	replays  atomic.Int64
 	reads    atomic.Int64
 	done     atomic.Int64 // of total
 	total    atomic.Int64
@@ -88,6 +89,16 @@ func (m *meter) run(ctx context.Context, w io.Writer) {
 	}
 }
 
+// attempted counts an answered attempt and how long the buyer waited.
+func (m *meter) attempted(op Op, waited time.Duration) {
+	m.latency.record(waited)
+	if op.Replay {
+		m.replays.Add(1)
+		return
+	}
+	m.outcomes[op.Outcome].Add(1)
+}
+
 // lines is the state in five lines.
 func (m *meter) lines(d distribution) []string {
 	done, total := m.done.Load(), m.total.Load()
@@ -102,6 +113,9 @@ func (m *meter) lines(d distribution) []string {
 		if n := m.outcomes[o].Load(); n > 0 {
 			counts = append(counts, fmt.Sprintf("%s %d", o, n))
 		}
+	}
+	if n := m.replays.Load(); n > 0 {
+		counts = append(counts, fmt.Sprintf("replayed %d", n))
 	}
 	if n := m.reads.Load(); n > 0 {
 		counts = append(counts, fmt.Sprintf("reads %d", n))
