@@ -171,6 +171,8 @@ func (s *Service) stream(ctx context.Context, w io.Writer, userID id.ID, v *View
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.Closing.Done():
+			return
 		case <-beat.C:
 			fmt.Fprint(w, ": still here\n\n")
 		case <-changed:

@@ -19,6 +19,9 @@ type Service struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 	Watch *Watch
+	// Closing ends when the server begins to stop: event streams, which would never end by themselves, end then and
+	// the clients come back to another instance.
+	Closing context.Context
 }
 
 // View is an order as its owner may see it.

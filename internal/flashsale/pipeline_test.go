@@ -1,0 +1,497 @@
+package flashsale_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tandian/internal/flashsale"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/queue"
+	"tandian/internal/kit/queue/queuetest"
+	"tandian/internal/kit/queue/sqlqueue"
+	"tandian/internal/kit/store"
+	"tandian/internal/order"
+	"tandian/internal/schema"
+	"tandian/internal/voucher"
+)
+
+// shopTown stands in for package shop: everybody may write, every shop has a card.
+type shopTown struct{}
+
+func (shopTown) MayWrite(context.Context, id.ID) error { return nil }
+func (shopTown) ShopCards(_ context.Context, ids []id.ID) (map[id.ID]flashsale.ShopCard, error) {
+	return map[id.ID]flashsale.ShopCard{}, nil
+}
+
+// pipeline is the money path on embedded stores, with the workers in the test's hand.
+type pipeline struct {
+	*flashsale.Service
+	*clock
+	db       *store.DB
+	broker   *queuetest.Faulty
+	gate     flashsale.Gate
+	writer   *order.Writer
+	orders   *order.Service
+	releaser *order.Releaser
+	sale     id.ID
+}
+
+// newPipeline opens the path with one live sale. The hand-over runs until the test ends; the writer runs when asked.
+func newPipeline(t *testing.T, stock int64, limit int) *pipeline {
+	t.Helper()
+	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "t.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := schema.Up(t.Context(), schema.SQLite, db.Write.DB); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Write.Exec(`INSERT INTO voucher (id, shop_id, title, pay_value, face_value, created_at, updated_at) VALUES (7, 1, '代金券', 4750, 10000, 1, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	p := &pipeline{db: db, clock: newClock()}
+	p.start(t)
+	sale, err := p.Open(t.Context(), 7, stock, p.Now(), p.Now().Add(time.Hour), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.sale = sale.ID
+	return p
+}
+
+// start builds the path over the database, as a process does when it starts.
+func (p *pipeline) start(t *testing.T) {
+	t.Helper()
+	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	p.broker = &queuetest.Faulty{Broker: sqlqueue.New(p.db, p.Now)}
+	p.gate = flashsale.NewMemoryGate(p.Now)
+	p.writer = &order.Writer{DB: p.db, Now: p.Now, Log: log, Metrics: order.NewMetrics(reg), Batch: 200, NewID: uuid.NewString,
+		Written: func([]id.ID) {}, Outbox: func() {}}
+	handover := flashsale.NewHandover(p.broker, uuid.NewString, 200)
+	p.Service = flashsale.New(flashsale.Options{DB: p.db, Gate: p.gate, Broker: p.broker, Handover: handover, Tomb: p.writer, Owners: shopTown{}, Shops: shopTown{},
+		IDs: &id.Sequence{Lease: p.db.LeaseIDs("order"), Now: p.Now, Size: 100}, NewKey: rand.Text, Now: p.Now, Log: log, Metrics: flashsale.NewMetrics(reg),
+		PayWindow: 30 * time.Minute, ConfirmTimeout: 10 * time.Second, SweepAfter: 10 * time.Second,
+		Backlog: func(ctx context.Context, q store.Querier) (all []order.Reservation, err error) {
+			bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
+			for _, b := range bodies {
+				rs, e := order.Decode(b)
+				all, err = append(all, rs...), errors.Join(err, e)
+			}
+			return all, err
+		}})
+	p.writer.Seats = p.Service
+	p.orders = &order.Service{DB: p.db, Seats: p.Service, Now: p.Now, Log: log, Watch: order.NewWatch(p.db), Closing: t.Context()}
+	p.releaser = &order.Releaser{DB: p.db, Seats: p.Service}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = handover.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	if err := p.WarmUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drain runs the writer until the queue is empty.
+func (p *pipeline) drain(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := p.broker.Consume(ctx, order.TopicCreate, queue.Batch{Max: 200}, func(ctx context.Context, batch []queue.Message) []queue.Verdict {
+		v := p.writer.Handle(ctx, batch)
+		if d, err := p.broker.Depth(ctx, order.TopicCreate); err == nil && d.Ready == 0 {
+			cancel()
+		}
+		return v
+	})
+	if err != nil || !errors.Is(ctx.Err(), context.Canceled) {
+		t.Fatal("the queue was not drained", err, ctx.Err())
+	}
+}
+
+func (p *pipeline) grab(t *testing.T, user id.ID, key string) id.ID {
+	t.Helper()
+	orderID, err := p.Grab(t.Context(), user, p.sale, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return orderID
+}
+
+func (p *pipeline) status(t *testing.T, user, orderID id.ID) (order.Status, string) {
+	t.Helper()
+	v, err := p.orders.Find(t.Context(), user, orderID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Status, v.Reason
+}
+
+// want checks the three counters and that stock is conserved (I4).
+func (p *pipeline) want(t *testing.T, gate, pending, db, live int64) {
+	t.Helper()
+	st, err := p.gate.Standing(t.Context(), p.sale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer, err := voucher.FindOffer(t.Context(), p.db.Read, p.sale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally, err := order.Count(t.Context(), p.db.Read, p.sale, offer.LimitPerUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st.Stock != gate || st.Pending != pending || offer.Stock != db || tally.Live != live || tally.OverLimit != 0 || offer.Stock+tally.Live != offer.StockReleased {
+		t.Fatalf("gate %d, pending %d, SQL %d, live %d (over limit %d, released %d); want %d, %d, %d, %d", st.Stock, st.Pending, offer.Stock, tally.Live,
+			tally.OverLimit, offer.StockReleased, gate, pending, db, live)
+	}
+}
+
+func TestGrabToOrder(t *testing.T) {
+	p := newPipeline(t, 2, 1)
+	orderID := p.grab(t, 1, "key-00000001")
+	if st, _ := p.status(t, 1, orderID); st != order.Queued {
+		t.Fatal("S7: an accepted id is queued at once, not unknown:", st)
+	}
+	if _, err := p.orders.Find(t.Context(), 2, orderID); !errors.Is(err, order.ErrNotFound) {
+		t.Fatal("D12, W16: nobody sees another's order", err)
+	}
+	p.want(t, 1, 1, 2, 0)
+	p.drain(t)
+	p.want(t, 1, 0, 1, 1)
+	v, err := p.orders.Find(t.Context(), 1, orderID)
+	if err != nil || v.Status != order.Unpaid || v.Amount != 4750 || v.Voucher.Title != "代金券" || len(v.History) != 1 || v.PayBefore-v.AdmittedAt != 30*60*1000 {
+		t.Fatalf("%+v %v", v, err)
+	}
+	if _, err := p.orders.Find(t.Context(), 2, orderID); !errors.Is(err, order.ErrNotFound) {
+		t.Fatal(err)
+	}
+	if again := p.grab(t, 1, "key-00000001"); again != orderID {
+		t.Fatal("the same key must give the same id", again, orderID)
+	}
+	if _, err := p.Grab(t.Context(), 1, p.sale, "key-00000002"); !errors.Is(err, flashsale.ErrLimit) {
+		t.Fatal(err)
+	}
+	if _, err := p.Grab(t.Context(), 1, 999, "key-00000002"); !errors.Is(err, voucher.ErrSaleNotFound) {
+		t.Fatal(err)
+	}
+}
+
+func TestRedeliveryChangesNothing(t *testing.T) { // F22
+	p := newPipeline(t, 5, 1)
+	for u := range 3 {
+		p.grab(t, id.ID(u+1), "key-00000001")
+	}
+	bodies, err := sqlqueue.Backlog(t.Context(), p.db.Read, order.TopicCreate)
+	if err != nil || len(bodies) == 0 {
+		t.Fatal(len(bodies), err)
+	}
+	p.drain(t)
+	for range 2 {
+		for i, b := range bodies {
+			if err := p.broker.Publish(t.Context(), order.TopicCreate, fmt.Sprint("again-", i), b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.drain(t)
+	p.want(t, 2, 0, 2, 3)
+}
+
+func TestTombstoneWinsOverALateMessage(t *testing.T) { // F16
+	p := newPipeline(t, 5, 1)
+	var late func() error
+	p.broker.OnPublish(func(deliver func() error) error { late = deliver; return queue.ErrRefused })
+	_, err := p.Grab(t.Context(), 1, p.sale, "key-00000001")
+	if !errors.Is(err, flashsale.ErrBusy) {
+		t.Fatal(err)
+	}
+	p.want(t, 5, 0, 5, 0)
+	p.broker.OnPublish(nil)
+	if err := p.releaser.Turn(t.Context()); err != nil { // the row of a release that has happened already
+		t.Fatal(err)
+	}
+	second := p.grab(t, 1, "key-00000001") // the refused key may try again
+	if err := late(); err != nil {
+		t.Fatal(err)
+	}
+	p.drain(t)
+	p.want(t, 4, 0, 4, 1)
+	if st, _ := p.status(t, 1, second); st != order.Unpaid {
+		t.Fatal(st)
+	}
+}
+
+func TestUnknownHandOverKeepsTheUnit(t *testing.T) { // F13, F16, F18
+	for name, reached := range map[string]bool{"the message was lost": false, "the message got through": true} {
+		t.Run(name, func(t *testing.T) {
+			p := newPipeline(t, 5, 1)
+			p.broker.OnPublish(func(deliver func() error) error {
+				if reached {
+					if err := deliver(); err != nil {
+						return err
+					}
+				}
+				return errors.New("connection lost")
+			})
+			if _, err := p.Grab(t.Context(), 1, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrUnknown) {
+				t.Fatal(err)
+			}
+			p.want(t, 4, 1, 5, 0)
+			p.broker.OnPublish(nil)
+			orderID := p.grab(t, 1, "key-00000001")
+			p.drain(t)
+			p.want(t, 4, 0, 4, 1)
+			if st, _ := p.status(t, 1, orderID); st != order.Unpaid {
+				t.Fatal(st)
+			}
+		})
+	}
+}
+
+func TestSweeperSendsAgainWhatWasLost(t *testing.T) { // S4, F10
+	p := newPipeline(t, 5, 1)
+	p.broker.OnPublish(func(func() error) error { return errors.New("connection lost") })
+	if _, err := p.Grab(t.Context(), 1, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrUnknown) {
+		t.Fatal(err)
+	}
+	p.broker.OnPublish(nil)
+	sweeper := flashsale.NewSweeper(p.Service)
+	turn := func(want int64) {
+		t.Helper()
+		if err := sweeper.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := p.broker.Depth(t.Context(), order.TopicCreate); err != nil || d.Ready != want {
+			t.Fatalf("%d messages, want %d (%v)", d.Ready, want, err)
+		}
+	}
+	turn(0) // too young
+	p.advance(11 * time.Second)
+	turn(1)
+	turn(1) // its pause is running
+	p.advance(11 * time.Second)
+	turn(1) // the backlog explains the age
+	p.drain(t)
+	p.want(t, 4, 0, 4, 1)
+}
+
+func TestNoStockInSQL(t *testing.T) { // F28, D06
+	p := newPipeline(t, 1, 1)
+	if err := p.gate.AddStock(t.Context(), p.sale, 1, 2); err != nil { // an operator's hand in the gate
+		t.Fatal(err)
+	}
+	ids := map[order.Status]int{}
+	var accepted []id.ID
+	for u := range 3 {
+		accepted = append(accepted, p.grab(t, id.ID(u+1), "key-00000001"))
+	}
+	p.drain(t)
+	for u, orderID := range accepted {
+		st, reason := p.status(t, id.ID(u+1), orderID)
+		if ids[st]++; st == order.Failed && reason != order.ReasonSoldOut {
+			t.Fatal(reason)
+		}
+	}
+	if ids[order.Unpaid] != 1 || ids[order.Failed] != 2 {
+		t.Fatal("exactly one can be written", ids)
+	}
+	for range 2 {
+		if err := p.releaser.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.want(t, 2, 0, 0, 1)
+	if n, err := p.db.Read.NewSelect().Table("gate_release").Count(t.Context()); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+func TestTakenSlots(t *testing.T) {
+	p := newPipeline(t, 10, 2)
+	first, second := p.grab(t, 1, "key-00000001"), p.grab(t, 1, "key-00000002")
+	// The gate forgets the buyer, as one that was rebuilt without knowing what is in flight does, and admits him anew.
+	for _, orderID := range []id.ID{first, second} {
+		if err := p.gate.Release(t.Context(), p.sale, orderID, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := p.grab(t, 1, "key-00000003")
+	p.drain(t)
+	if st, reason := p.status(t, 1, third); st != order.Failed || reason != order.ReasonLimit {
+		t.Fatal("I2: the third order of a buyer who may hold two:", st, reason)
+	}
+	if err := p.releaser.Turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.want(t, 8, 0, 8, 2)
+}
+
+func TestOneBadReservationDoesNotHoldUpItsBatch(t *testing.T) {
+	p := newPipeline(t, 10, 1)
+	good := p.grab(t, 1, "key-00000001")
+	now := p.Now().UnixMilli()
+	body, err := order.Encode([]order.Reservation{{OrderID: 5, SaleID: 12345, VoucherID: 7, UserID: 9, AdmittedAt: now, PayBefore: now}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range [][]byte{body, []byte("{"), []byte(`{"v":9,"reservations":[]}`)} {
+		if err := p.broker.Publish(t.Context(), order.TopicCreate, fmt.Sprint("bad-", i), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.drain(t)
+	p.want(t, 9, 0, 9, 1)
+	if st, _ := p.status(t, 1, good); st != order.Unpaid {
+		t.Fatal(st)
+	}
+	if st, reason := p.status(t, 9, 5); st != order.Failed || reason != order.ReasonNoSale {
+		t.Fatal(st, reason)
+	}
+	var dead []string
+	if err := p.db.Read.NewSelect().Table("dead_letter").Column("message_id").Order("id").Scan(t.Context(), &dead); err != nil || len(dead) != 2 {
+		t.Fatal("poison must become dead letters", dead, err)
+	}
+}
+
+func TestWriterWaitsForTheDatabase(t *testing.T) { // F26
+	p := newPipeline(t, 10, 1)
+	orderID := p.grab(t, 1, "key-00000001")
+	readOnly := func(on int) {
+		t.Helper()
+		if _, err := p.db.Write.Exec(fmt.Sprintf("PRAGMA query_only = %d", on)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bodies, err := sqlqueue.Backlog(t.Context(), p.db.Read, order.TopicCreate)
+	if err != nil || len(bodies) != 1 {
+		t.Fatal(err)
+	}
+	batch := []queue.Message{{ID: "m", Body: bodies[0]}}
+	readOnly(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	requeued := false
+	queue.Sort(1, p.writer.Handle(ctx, batch), queue.Cases{Requeue: func(int) { requeued = true }})
+	if !requeued {
+		t.Fatal("nothing may be counted or lost for a database that is away")
+	}
+	readOnly(0)
+	p.drain(t)
+	if st, _ := p.status(t, 1, orderID); st != order.Unpaid {
+		t.Fatal(st)
+	}
+}
+
+func TestRestartWithABacklog(t *testing.T) { // D05, F61, F62
+	p := newPipeline(t, 3, 1)
+	written := p.grab(t, 1, "key-00000001")
+	p.drain(t)
+	queued := p.grab(t, 2, "key-00000001")
+	p.start(t) // the memory gate is gone with the process
+	p.want(t, 1, 1, 2, 1)
+	for user, earlier := range map[id.ID]id.ID{1: written, 2: queued} {
+		if again := p.grab(t, user, "key-00000001"); again != earlier {
+			t.Fatal("the same key must give the same id across a restart", user, again, earlier)
+		}
+		if _, err := p.Grab(t.Context(), user, p.sale, "key-00000002"); !errors.Is(err, flashsale.ErrLimit) {
+			t.Fatal(err)
+		}
+	}
+	p.grab(t, 3, "key-00000001")
+	p.drain(t)
+	p.want(t, 0, 0, 0, 3)
+}
+
+func TestStormEndsAtRest(t *testing.T) {
+	p := newPipeline(t, 50, 2)
+	var wg sync.WaitGroup
+	for u := range 100 {
+		for try := range 4 {
+			wg.Go(func() {
+				_, err := p.Grab(t.Context(), id.ID(u+1), p.sale, fmt.Sprintf("key-%08d", try))
+				if err != nil && !errors.Is(err, flashsale.ErrSoldOut) && !errors.Is(err, flashsale.ErrLimit) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	p.drain(t)
+	p.want(t, 0, 0, 0, 50)
+}
+
+func TestTopUpPauseAndEdit(t *testing.T) { // F64, F65, S16
+	p := newPipeline(t, 1, 1)
+	ctx := t.Context()
+	p.grab(t, 1, "key-00000001")
+	if _, err := p.Grab(ctx, 2, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrSoldOut) {
+		t.Fatal(err)
+	}
+	sale, err := p.AddStock(ctx, p.sale, 5, "more cake")
+	if err != nil || sale.StockLeft != 5 || sale.StockReleased != 6 {
+		t.Fatalf("%+v %v", sale, err)
+	}
+	if _, err := p.AddStock(ctx, p.sale, -100, "mistake"); !errors.Is(err, flashsale.ErrStockShort) {
+		t.Fatal(err)
+	}
+	if _, err := p.SetPaused(ctx, p.sale, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Grab(ctx, 2, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrPaused) {
+		t.Fatal(err)
+	}
+	if _, err := p.SetPaused(ctx, p.sale, false); err != nil {
+		t.Fatal(err)
+	}
+	p.grab(t, 2, "key-00000001")
+	end := p.Now()
+	if _, err := p.Edit(ctx, p.sale, flashsale.Draft{EndsAt: &end}); err == nil {
+		t.Fatal("an end before the beginning must be refused")
+	}
+	end = p.Now().Add(time.Millisecond)
+	if _, err := p.Edit(ctx, p.sale, flashsale.Draft{EndsAt: &end}); err != nil {
+		t.Fatal(err)
+	}
+	p.advance(time.Millisecond)
+	if _, err := p.Grab(ctx, 3, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrEnded) {
+		t.Fatal(err)
+	}
+	p.drain(t)
+	p.want(t, 4, 0, 4, 2)
+	if n, err := p.db.Read.NewSelect().Table("audit_log").Count(ctx); n != 5 || err != nil {
+		t.Fatal("each change leaves an audit line", n, err)
+	}
+}
+
+func TestListPagesEachSaleOnce(t *testing.T) {
+	p := newPipeline(t, 1, 1)
+	ctx := t.Context()
+	for i := range 7 { // several begin and end together
+		if _, err := p.db.Write.Exec(`INSERT INTO voucher (id, shop_id, title, pay_value, face_value, created_at, updated_at) VALUES (?, 1, 'v', 1, 1, 1, 1)`, 100+i); err != nil {
+			t.Fatal(err)
+		}
+		begin := p.Now().Add(time.Duration(i/3) * time.Hour)
+		if _, err := p.Open(ctx, id.ID(100+i), 1, begin, begin.Add(time.Hour), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for state, want := range map[flashsale.State]int{flashsale.StateLive: 4, flashsale.StateUpcoming: 4, flashsale.StateEnded: 0, "": 8} {
+		seen := map[id.ID]bool{}
+		page := flashsale.ListPages(t, p.Service, state, 2, func(s *flashsale.Sale) { seen[s.ID] = true })
+		if len(seen) != want || page != want {
+			t.Errorf("%q: %d sales in %d rows, want %d", state, len(seen), page, want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package queuetest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"tandian/internal/kit/queue"
+)
+
+// Faulty is a broker that fails on request: OnPublish stands between the publisher and the real broker, may call
+// deliver or not, and decides what the publisher hears. Without it everything goes through.
+type Faulty struct {
+	queue.Broker
+	onPublish atomic.Pointer[func(deliver func() error) error]
+}
+
+// OnPublish sets the fault; nil ends it.
+func (f *Faulty) OnPublish(fault func(deliver func() error) error) {
+	if fault == nil {
+		f.onPublish.Store(nil)
+		return
+	}
+	f.onPublish.Store(&fault)
+}
+
+// Publish implements queue.Broker.
+func (f *Faulty) Publish(ctx context.Context, topic, messageID string, body []byte) error {
+	deliver := func() error { return f.Broker.Publish(context.WithoutCancel(ctx), topic, messageID, body) } // it may be late
+	if fault := f.onPublish.Load(); fault != nil {
+		return (*fault)(deliver)
+	}
+	return deliver()
+}
