@@ -99,6 +99,8 @@ func (g *grab) lookup(c *conn, user int, id string) (orderBody, answer) {
 			return o, absent
 		case resp.status == http.StatusOK && json.Unmarshal(resp.body, &o) == nil && o.ID == id:
 			return o, present
+		case resp.status == http.StatusUnauthorized: // a restart has ended the session; asking again is no use
+			return o, silent
 		}
 		time.Sleep(200 * time.Millisecond) // "order.unknown", or the server is restarting
 	}

@@ -102,49 +102,62 @@ func (g *grab) report(f Facts, v Invariants) Report {
 	main := f.Sales[mainSale]
 	fig.Stock.Total, fig.Stock.Gate, fig.Stock.DB = g.opts.Stock, main.Gate, main.Stock
 	fig.Orders.Live, fig.Orders.Failed = main.Live, main.Failed
-
 	for _, op := range g.history.Ops {
 		if op.Sale == mainSale {
 			fig.Tally.add(op)
 		}
 	}
-	var selling, gone, mixed work // slices in which stock remained, in which none was left, in which any was sold
-	var sold, soldOut int64
-	var writing time.Duration
-	for _, s := range g.slices {
-		switch {
-		case s.Accepted > 0 && s.SoldOut == 0:
-			selling.add(s.work)
-			sold += int64(s.Accepted)
-		case s.Accepted == 0 && s.SoldOut > 0:
-			gone.add(s.work)
-			soldOut += int64(s.SoldOut)
-		}
-		if s.Accepted > 0 {
-			mixed.add(s.work)
-			writing += s.written
-			fig.DrainMs = max(fig.DrainMs, float64(s.drain.Milliseconds()))
-		}
-	}
-	if fig.AcceptRPS = quotient(float64(sold), selling.took.Seconds()); fig.AcceptRPS == nil {
-		fig.AcceptRPS = quotient(float64(fig.Accepted), mixed.took.Seconds())
+	p := g.phases()
+	fig.DrainMs = float64(p.drain.Milliseconds())
+	if fig.AcceptRPS = quotient(float64(p.sold), p.selling.took.Seconds()); fig.AcceptRPS == nil {
+		fig.AcceptRPS = quotient(float64(fig.Accepted), p.mixed.took.Seconds())
 	}
 	if !g.stalled {
-		fig.WrittenRPS = quotient(float64(fig.Accepted), writing.Seconds())
+		fig.WrittenRPS = quotient(float64(fig.Accepted), p.writing.Seconds())
 	}
 	fig.TimeRPS = g.times.rps()
 	if g.opts.Rate == 0 { // at a given rate the ratio would only repeat it
-		fig.RatioToTime = ratio(selling.rps(), fig.TimeRPS)
-		fig.SoldOutRatioToTime = ratio(gone.rps(), fig.TimeRPS)
+		fig.RatioToTime = ratio(p.selling.rps(), fig.TimeRPS)
+		fig.SoldOutRatioToTime = ratio(p.gone.rps(), fig.TimeRPS)
 	}
 	fig.CPUMicrosPerTime = g.times.cpuPer(g.times.requests)
-	fig.CPUMicrosPerOrder = selling.cpuPer(sold)
-	fig.CPUMicrosPerSoldOut = gone.cpuPer(soldOut)
+	fig.CPUMicrosPerOrder = p.selling.cpuPer(p.sold)
+	fig.CPUMicrosPerSoldOut = p.gone.cpuPer(p.soldOut)
 	if g.reads == 0 { // else the reads' CPU time would be charged to the orders
 		fig.CPURatio = ratio(fig.CPUMicrosPerOrder, fig.CPUMicrosPerTime)
 		fig.SoldOutCPURatio = ratio(fig.CPUMicrosPerSoldOut, fig.CPUMicrosPerTime)
 	}
 	return rep
+}
+
+// phases are the sums of a run's slices.
+type phases struct {
+	selling work // slices in which stock remained to the end
+	gone    work // slices in which none was left
+	mixed   work // slices in which any was sold
+	sold    int64
+	soldOut int64
+	writing time.Duration // from the first request to the last row, slice by slice
+	drain   time.Duration // the longest
+}
+
+func (g *grab) phases() (p phases) {
+	for _, s := range g.slices {
+		switch {
+		case s.Accepted > 0 && s.SoldOut == 0:
+			p.selling.add(s.work)
+			p.sold += int64(s.Accepted)
+		case s.Accepted == 0 && s.SoldOut > 0:
+			p.gone.add(s.work)
+			p.soldOut += int64(s.SoldOut)
+		}
+		if s.Accepted > 0 {
+			p.mixed.add(s.work)
+			p.writing += s.written
+			p.drain = max(p.drain, s.drain)
+		}
+	}
+	return p
 }
 
 // value returns what was measured for a metric of --expect, nil when nothing was.

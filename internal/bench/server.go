@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -207,11 +208,15 @@ func (s *server) remove() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// logTail is the end of what the server wrote.
+// logTail is the end of what the server wrote; of a panic, its beginning.
 func (s *server) logTail() string {
+	const length = 2000
 	b, err := os.ReadFile(s.log.Name())
 	if err != nil {
 		return ""
 	}
-	return string(b[max(0, len(b)-2000):])
+	if i := bytes.LastIndex(b, []byte("panic:")); i >= 0 {
+		return string(b[i:min(len(b), i+length)])
+	}
+	return string(b[max(0, len(b)-length):])
 }
