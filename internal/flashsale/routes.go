@@ -18,7 +18,7 @@ import (
 
 type saleJSON struct {
 	ID           id.ID         `json:"id"`
-	Voucher      voucherJSON   `json:"voucher"`
+	Voucher      offerJSON     `json:"voucher"`
 	Shop         ShopCard      `json:"shop"`
 	Phase        voucher.Phase `json:"phase" enum:"scheduled,live,soldOut,paused,ended"`
 	StockTotal   int64         `json:"stockTotal"`
@@ -30,7 +30,7 @@ type saleJSON struct {
 	Mine         []mineJSON    `json:"mine,omitempty" doc:"The caller's orders of this sale, newest first; absent when not signed in"`
 }
 
-type voucherJSON struct {
+type offerJSON struct {
 	ID        id.ID     `json:"id"`
 	Title     string    `json:"title"`
 	SubTitle  string    `json:"subTitle"`
@@ -45,7 +45,7 @@ type mineJSON struct {
 }
 
 func wire(s *Sale) saleJSON {
-	j := saleJSON{ID: s.ID, Voucher: voucherJSON{s.VoucherID, s.Title, s.SubTitle, s.Rules, s.PayValue, s.FaceValue}, Shop: s.Shop, Phase: s.Phase,
+	j := saleJSON{ID: s.ID, Voucher: offerJSON{s.VoucherID, s.Title, s.SubTitle, s.Rules, s.PayValue, s.FaceValue}, Shop: s.Shop, Phase: s.Phase,
 		StockTotal: s.StockReleased, StockLeft: s.StockLeft, BeginsAt: api.Wire(store.Time(s.BeginsAt)), EndsAt: api.Wire(store.Time(s.EndsAt)),
 		LimitPerUser: s.LimitPerUser, ServerTime: api.Wire(s.At)}
 	for _, o := range s.Mine {
@@ -191,7 +191,7 @@ type stockInput struct {
 	}
 }
 
-type inspectJSON struct {
+type inspectionJSON struct {
 	SaleID       id.ID `json:"saleId"`
 	LimitPerUser int   `json:"limitPerUser"`
 	Released     int64 `json:"released" doc:"All units ever put up"`
@@ -216,7 +216,7 @@ type inspectJSON struct {
 	AtRest   bool  `json:"atRest" doc:"Nothing is pending, queued or on its way back"`
 }
 
-func (s *Service) inspect(ctx context.Context, in *idInput) (*struct{ Body inspectJSON }, error) {
+func (s *Service) inspect(ctx context.Context, in *idInput) (*struct{ Body inspectionJSON }, error) {
 	if _, err := identity.RequireRole(ctx, identity.Operator, identity.ReadOnly); err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (s *Service) inspect(ctx context.Context, in *idInput) (*struct{ Body inspe
 	if err != nil {
 		return nil, err
 	}
-	out := &struct{ Body inspectJSON }{}
+	out := &struct{ Body inspectionJSON }{}
 	b := &out.Body
 	b.SaleID, b.LimitPerUser, b.Released = offer.ID, offer.LimitPerUser, offer.StockReleased
 	b.Gate.Loaded, b.Gate.Stock, b.Gate.Pending, b.Gate.Orders = standing.Loaded, standing.Stock, standing.Pending, standing.Orders

@@ -22,19 +22,19 @@ import (
 
 // orderJSON is an order on the wire.
 type orderJSON struct {
-	ID         id.ID       `json:"id"`
-	SaleID     id.ID       `json:"saleId"`
-	Voucher    voucherJSON `json:"voucher"`
-	Status     string      `json:"status" enum:"queued,unpaid,paid,used,closed,refunding,refunded,failed"`
-	Reason     string      `json:"reason,omitempty" enum:"sold_out,limit,repeat,no_sale,refused" doc:"Why a failed order failed"`
-	Amount     money.Fen   `json:"amount"`
-	AdmittedAt time.Time   `json:"admittedAt"`
-	PayBefore  time.Time   `json:"payBefore"`
-	QueueAgeMS int64       `json:"queueAgeMs,omitempty" doc:"How long a queued order has waited"`
-	History    []moveJSON  `json:"history" nullable:"false" doc:"Empty in lists"`
+	ID         id.ID      `json:"id"`
+	SaleID     id.ID      `json:"saleId"`
+	Voucher    boughtJSON `json:"voucher"`
+	Status     string     `json:"status" enum:"queued,unpaid,paid,used,closed,refunding,refunded,failed"`
+	Reason     string     `json:"reason,omitempty" enum:"sold_out,limit,repeat,no_sale,refused" doc:"Why a failed order failed"`
+	Amount     money.Fen  `json:"amount"`
+	AdmittedAt time.Time  `json:"admittedAt"`
+	PayBefore  time.Time  `json:"payBefore"`
+	QueueAgeMS int64      `json:"queueAgeMs,omitempty" doc:"How long a queued order has waited"`
+	History    []moveJSON `json:"history" nullable:"false" doc:"Empty in lists"`
 }
 
-type voucherJSON struct {
+type boughtJSON struct {
 	ID     id.ID  `json:"id"`
 	Title  string `json:"title"`
 	ShopID id.ID  `json:"shopId"`
@@ -48,7 +48,7 @@ type moveJSON struct {
 }
 
 func wire(v *View) orderJSON {
-	j := orderJSON{ID: v.ID, SaleID: v.SaleID, Voucher: voucherJSON(v.Voucher), Status: v.Status.String(), Reason: v.Reason, Amount: v.Amount,
+	j := orderJSON{ID: v.ID, SaleID: v.SaleID, Voucher: boughtJSON(v.Voucher), Status: v.Status.String(), Reason: v.Reason, Amount: v.Amount,
 		AdmittedAt: api.Wire(store.Time(v.AdmittedAt)), PayBefore: api.Wire(store.Time(v.PayBefore)), QueueAgeMS: v.Age.Milliseconds(), History: []moveJSON{}}
 	for _, m := range v.History {
 		from := ""

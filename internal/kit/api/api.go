@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -64,6 +65,7 @@ func New(o Options) *API {
 	mux := http.NewServeMux()
 	cfg := huma.DefaultConfig("Tandian", o.Version)
 	cfg.CreateHooks = nil
+	cfg.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	cfg.OpenAPIPath, cfg.DocsPath, cfg.SchemasPath = "", "", "" // served by Handler, from embedded assets
 	cfg.Info.Description = "Find shops, read notes, grab vouchers in flash sales. All ids are strings, all amounts are fen, all times RFC 3339."
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
@@ -78,6 +80,11 @@ func New(o Options) *API {
 	}
 	o.Metrics.MustRegister(a.errors, a.duration)
 	return a
+}
+
+// schemaName is the Go type's name without the suffix that tells wire shapes from the feature's own types.
+func schemaName(t reflect.Type, hint string) string {
+	return strings.ReplaceAll(huma.DefaultSchemaNamer(t, hint), "JSON", "")
 }
 
 // unmarshalUTF8 refuses what encoding/json would silently repair: bytes that are not UTF-8.

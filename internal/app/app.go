@@ -1,0 +1,286 @@
+// Package app is the only package that knows everything: it opens the backend, fits the features together, lists the
+// routes and the workers, and runs them until told to stop.
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"tandian/internal/account"
+	"tandian/internal/config"
+	"tandian/internal/demo"
+	"tandian/internal/flashsale"
+	"tandian/internal/kit/api"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/limit"
+	"tandian/internal/kit/supervise"
+	"tandian/internal/order"
+	"tandian/internal/shop"
+	"tandian/internal/voucher"
+)
+
+// clock is where the program reads time and randomness from.
+type clock struct {
+	now  func() time.Time
+	rand io.Reader
+}
+
+// newID draws a random id of a message or an attempt.
+func (c clock) newID() string {
+	u, err := uuid.NewRandomFromReader(c.rand)
+	if err != nil {
+		panic(err) // a system without randomness can't sell anything
+	}
+	return u.String()
+}
+
+// App is the whole program, ready to run.
+type App struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	clock   clock
+	metrics *prometheus.Registry
+	backend *backend
+	group   *supervise.Group
+
+	accounts *account.Service
+	shops    *shop.Service
+	vouchers *voucher.Service
+	sales    *flashsale.Service
+	orders   *order.Service
+	writer   *order.Writer
+	handover *flashsale.Handover
+	town     *demo.Town // nil without demo data
+	api      *api.API
+
+	public, admin net.Listener
+	ready         atomic.Bool
+	closing       context.Context // ends when the listeners are told to stop
+	beginClosing  context.CancelFunc
+	released      chan struct{} // gate_release rows may be waiting
+}
+
+// New opens the stores, brings the tables up to date, opens the gates of running sales and binds both listeners.
+// Close must be called, also after Run.
+func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (a *App, err error) {
+	a = &App{cfg: cfg, log: log, clock: clock{now: time.Now, rand: rand.Reader}, metrics: prometheus.NewRegistry(), released: make(chan struct{}, 1)}
+	a.closing, a.beginClosing = context.WithCancel(context.WithoutCancel(ctx))
+	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tandian_worker_restarts_total", Help: "Workers that ended and were started again."}, []string{"worker"})
+	a.metrics.MustRegister(restarts, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.group = supervise.New(log, func(worker string) { restarts.WithLabelValues(worker).Inc() })
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err := a.listen(); err != nil {
+		return nil, err
+	}
+	if a.backend, err = embedded(ctx, cfg, a.clock, a.report); err != nil {
+		return nil, err
+	}
+	if err := a.build(); err != nil {
+		return nil, err
+	}
+	if err := a.sales.WarmUp(ctx); err != nil {
+		return nil, err
+	}
+	if cfg.Demo {
+		if err := a.seed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return a, a.shops.RefreshNearby(ctx)
+}
+
+func (a *App) listen() (err error) {
+	if a.public, err = net.Listen("tcp", a.cfg.Addr); err != nil {
+		return err
+	}
+	a.admin, err = net.Listen("tcp", a.cfg.AdminAddr)
+	return err
+}
+
+// build fits the features together. The order is the import law's: who is needed comes first.
+func (a *App) build() error {
+	b, c, cfg := a.backend, a.clock, a.cfg
+	clientIP := api.ClientIP(cfg.TrustedProxies)
+
+	a.shops = shop.New(shop.Options{DB: b.db, Now: c.now, Log: a.log})
+	a.vouchers = voucher.New(voucher.Options{DB: b.db, Owners: a.shops, Now: c.now})
+	a.accounts = account.New(account.Options{DB: b.db, KV: b.kv, Now: c.now, Log: a.log, Rand: c.rand, ShopsOf: a.shops.ShopsOf,
+		SessionTTL: cfg.SessionTTL, SessionMax: cfg.SessionMax, CacheFor: b.sessionsFor,
+		DemoInbox: cfg.Demo, TestUsers: cfg.Demo || cfg.AllowTestUsers, SecureCookie: cfg.SecureCookie})
+
+	a.writer = &order.Writer{DB: b.db, Now: c.now, Log: a.log, Metrics: order.NewMetrics(a.metrics), Batch: cfg.WriterBatch, NewID: c.newID, Outbox: a.wakeReleaser}
+	a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
+	a.sales = flashsale.New(flashsale.Options{DB: b.db, Gate: b.gate, Broker: b.broker, Handover: a.handover, Tomb: a.writer,
+		Owners: a.shops, Shops: shopCards{a.shops}, IDs: &id.Sequence{Lease: b.db.LeaseIDs("order"), Now: c.now, Size: int64(cfg.IDBlock)},
+		NewKey: c.newID, Now: c.now, Log: a.log, Metrics: flashsale.NewMetrics(a.metrics),
+		PayWindow: cfg.PayWindow, ConfirmTimeout: cfg.ConfirmTimeout, SweepAfter: cfg.SweepAfter, AcceptUnknown: b.acceptUnknown, Backlog: b.backlog})
+	a.orders = &order.Service{DB: b.db, Seats: a.sales, Now: c.now, Log: a.log, Watch: order.NewWatch(b.db), Closing: a.closing}
+	a.writer.Seats, a.writer.Written = a.sales, a.orders.Watch.Poke
+
+	a.api = api.New(api.Options{Version: Version(), Log: a.log, Metrics: a.metrics, Now: c.now, Rand: c.rand,
+		Limiter: limit.New(c.now, limit.Override{Global: cfg.LimitGlobal, IP: cfg.LimitIP, User: cfg.LimitUser}),
+		Resolve: a.accounts.Resolve, ClientIP: clientIP})
+	a.routes()
+	a.metrics.MustRegister(&queueCollector{broker: b.broker, log: a.log})
+	return nil
+}
+
+func (a *App) seed(ctx context.Context) error {
+	a.town = demo.New(demo.Options{DB: a.backend.db, Accounts: a.accounts, Now: a.clock.now, NewSale: a.newSale})
+	return a.town.Seed(ctx)
+}
+
+func (a *App) newSale(ctx context.Context, voucherID id.ID, stock int64, beginsAt, endsAt time.Time, perUser int) (id.ID, error) {
+	sale, err := a.sales.Open(ctx, voucherID, stock, beginsAt, endsAt, perUser)
+	if err != nil {
+		return 0, err
+	}
+	return sale.ID, nil
+}
+
+func (a *App) wakeReleaser() {
+	select {
+	case a.released <- struct{}{}:
+	default:
+	}
+}
+
+// Run serves until ctx ends, then drains: readiness turns red, the listeners stop, the intake ends, the writers
+// finish, each waited for before the next is told. It returns an error if something did not end in time.
+func (a *App) Run(ctx context.Context) error {
+	a.group.Start(ctx, a.workers()...)
+	a.ready.Store(true)
+	if err := a.writeReadyFile(); err != nil {
+		return errors.Join(err, a.stop(ctx))
+	}
+	a.log.Info("serving", "url", a.Info().URL, "admin", a.Info().AdminURL, "mode", a.backend.mode, "version", Version())
+	<-ctx.Done()
+	return a.stop(ctx)
+}
+
+func (a *App) stop(ctx context.Context) error {
+	a.ready.Store(false)
+	a.log.Info("draining", "atMost", a.cfg.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownTimeout)
+	defer cancel()
+	a.beginClosing()
+	return a.group.Stop(ctx)
+}
+
+// writeReadyFile tells whoever started us where we serve. It appears whole or not at all.
+func (a *App) writeReadyFile() error {
+	if a.cfg.ReadyFile == "" {
+		return nil
+	}
+	info := a.Info()
+	b, err := json.Marshal(map[string]any{"url": info.URL, "adminUrl": info.AdminURL, "pid": os.Getpid()})
+	if err != nil {
+		return err
+	}
+	part := filepath.Join(filepath.Dir(a.cfg.ReadyFile), "."+filepath.Base(a.cfg.ReadyFile)+".part")
+	if err := os.WriteFile(part, append(b, '\n'), 0o644); err != nil {
+		return fmt.Errorf("--ready-file: %w", err)
+	}
+	return os.Rename(part, a.cfg.ReadyFile)
+}
+
+// Close releases listeners and stores. It may be called on a half-built App and more than once.
+func (a *App) Close() error {
+	var err error
+	for _, l := range []net.Listener{a.public, a.admin} {
+		if l == nil {
+			continue
+		}
+		if e := l.Close(); e != nil && !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	a.beginClosing()
+	if a.backend != nil {
+		err = errors.Join(err, a.backend.close())
+		a.backend = nil
+	}
+	return err
+}
+
+// OpenAPI returns the document of the native API.
+func (a *App) OpenAPI() ([]byte, error) { return a.api.OpenAPIDocument() }
+
+// Accounts is for commands that make users.
+func (a *App) Accounts() *account.Service { return a.accounts }
+
+// Info tells where the App serves and on what. The App must be open.
+func (a *App) Info() Info {
+	info := Info{Version: Version(), Mode: a.backend.mode, URL: urlOf(a.public), AdminURL: urlOf(a.admin), Stores: a.backend.stores}
+	if a.cfg.Demo {
+		for _, acc := range demo.Accounts() {
+			info.Accounts = append(info.Accounts, DemoAccount{Role: string(acc.Role), Phone: acc.Phone, Password: acc.Password})
+		}
+	}
+	return info
+}
+
+func urlOf(l net.Listener) string {
+	addr := l.Addr().(*net.TCPAddr)
+	host := "localhost"
+	if !addr.IP.IsUnspecified() {
+		host = addr.IP.String()
+	}
+	return "http://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// Version is the version control's word, "dev" outside of it.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	return "dev"
+}
+
+// report returns what a worker does with an error that doesn't end it.
+func (a *App) report(worker string) func(error) {
+	return func(err error) { a.log.Warn("worker turn failed", "worker", worker, "err", err) }
+}
+
+// shopCards fits package shop to what flashsale shows of shops.
+type shopCards struct{ shops *shop.Service }
+
+func (s shopCards) ShopCards(ctx context.Context, ids []id.ID) (map[id.ID]flashsale.ShopCard, error) {
+	cards, err := s.shops.Cards(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[id.ID]flashsale.ShopCard, len(cards))
+	for shopID, c := range cards {
+		out[shopID] = flashsale.ShopCard(c)
+	}
+	return out, nil
+}

@@ -1,0 +1,40 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// lockDir makes sure that one process owns the folder: the SQL queue and the memory gate rest on it. The system
+// drops the lock with the process, however that ends.
+func lockDir(dir string) (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "tandian.lock"), os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("--data-dir %s is in use by another tandian (pid %s); stop it or name another folder", dir, pidIn(f))
+		}
+		return nil, fmt.Errorf("lock --data-dir %s: %w", dir, err)
+	}
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0) // for the message above only
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func pidIn(f *os.File) string {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0)
+	if s := strings.TrimSpace(string(b[:n])); s != "" {
+		return s
+	}
+	return "unknown"
+}

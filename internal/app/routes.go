@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"tandian/internal/demo"
+	"tandian/internal/kit/api"
+	"tandian/web"
+)
+
+// routes registers every feature's operations. The middleware is api.Handler's chain.
+func (a *App) routes() {
+	type timeOutput struct {
+		Body struct {
+			Now time.Time `json:"now"`
+		}
+	}
+	api.Handle(a.api, api.Route{Method: http.MethodGet, Path: "/time", ID: "get-time", Tag: "meta", Summary: "The server's clock"},
+		func(context.Context, *struct{}) (*timeOutput, error) {
+			out := &timeOutput{}
+			out.Body.Now = api.Wire(a.clock.now())
+			return out, nil
+		})
+	a.accounts.Routes(a.api)
+	a.shops.Routes(a.api)
+	a.vouchers.Routes(a.api)
+	a.sales.Routes(a.api)
+	a.orders.Routes(a.api)
+}
+
+// publicHandler is the public listener: API, pictures, health, and the web apps for everything else.
+func (a *App) publicHandler() http.Handler {
+	site := http.NewServeMux()
+	site.Handle("/", web.Handler(a.cfg.WebDir))
+	site.Handle("/pictures/", demo.Pictures())
+	a.health(site)
+	return a.api.Handler(site)
+}
+
+// adminHandler is the admin listener: what must not be on the public one (W32).
+func (a *App) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	a.health(mux)
+	return mux
+}
+
+// health adds liveness (the process answers) and readiness (it serves and its database answers).
+func (a *App) health(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if !a.ready.Load() {
+			http.Error(w, "starting or draining", http.StatusServiceUnavailable)
+			return
+		}
+		if err := a.backend.db.Ping(ctx); err != nil {
+			http.Error(w, "database: no answer", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ready\n"))
+	})
+}

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"tandian/internal/flashsale"
+	"tandian/internal/kit/queue"
+	"tandian/internal/kit/supervise"
+	"tandian/internal/order"
+)
+
+// workers lists every background worker in the order of its start. They stop in the reverse order, each waited for:
+// listeners, then the intake, then the writers, then what only follows up.
+func (a *App) workers() []supervise.Worker {
+	b := a.backend
+	list := b.workers
+	add := func(name string, run func(ctx context.Context) error) {
+		list = append(list, supervise.Worker{Name: name, Run: run})
+	}
+	every := func(name string, interval time.Duration, wake <-chan struct{}, turn func(context.Context) error) {
+		add(name, func(ctx context.Context) error { return supervise.Every(ctx, interval, wake, turn, a.report(name)) })
+	}
+	consume := func(name, topic string, batch queue.Batch, handle func(context.Context, []queue.Message) []queue.Verdict) {
+		add(name, func(ctx context.Context) error { return b.broker.Consume(ctx, topic, batch, handle) })
+	}
+
+	releaser := &order.Releaser{DB: b.db, Seats: a.sales}
+	every("releaser", time.Second, a.released, releaser.Turn)
+	forwarder := &order.Forwarder{DB: b.db, Broker: b.broker}
+	every("outbox forwarder", time.Second, nil, forwarder.Turn)
+	consume("notifier", order.TopicCreated, queue.Batch{Max: 100}, (&order.Notifier{Log: a.log}).Handle)
+	for i := range a.cfg.Writers {
+		consume(fmt.Sprintf("writer %d", i+1), order.TopicCreate, queue.Batch{Max: a.cfg.WriterBatch, Linger: a.cfg.WriterLinger}, a.writer.Handle)
+	}
+	for i := range b.handovers {
+		add(fmt.Sprintf("hand-over %d", i+1), a.handover.Run)
+	}
+	every("sweeper", time.Second, nil, flashsale.NewSweeper(a.sales).Turn)
+	every("order watch", 500*time.Millisecond, nil, a.orders.Watch.Turn)
+	every("nearby index", time.Minute, nil, a.shops.RefreshNearby)
+	if a.town != nil {
+		every("demo town", 10*time.Second, nil, a.town.KeepFresh)
+	}
+	add("admin listener", func(ctx context.Context) error { return a.serve(ctx, a.admin, a.adminHandler(), 2*time.Minute) })
+	add("public listener", func(ctx context.Context) error { return a.serve(ctx, a.public, a.publicHandler(), 30*time.Second) })
+	return list
+}
+
+// serve answers on a listener until ctx ends, and then lets the requests under way finish.
+func (a *App) serve(ctx context.Context, l net.Listener, h http.Handler, writeTimeout time.Duration) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writeTimeout,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownTimeout)
+	defer cancel()
+	err := srv.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, srv.Close())
+	}
+	<-ended
+	return err
+}
