@@ -1,4 +1,5 @@
 import { createPinia } from 'pinia'
+import { setToastDefaultOptions } from 'vant'
 import { createApp, watch } from 'vue'
 import './vantStyle'
 import './style.css'
@@ -12,6 +13,7 @@ import { useSession } from './session'
 const app = createApp(App).use(createPinia()).use(i18n)
 
 usePreferences()
+setToastDefaultOptions({ position: 'bottom' })
 const session = useSession()
 void session.load()
 keepClock()

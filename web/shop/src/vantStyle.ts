@@ -1,11 +1,5 @@
 /** The styles of the Vant components in use, and no others. */
-import 'vant/es/button/style'
-import 'vant/es/cell-group/style'
 import 'vant/es/checkbox/style'
-import 'vant/es/dialog/style'
 import 'vant/es/field/style'
-import 'vant/es/popup/style'
 import 'vant/es/pull-refresh/style'
-import 'vant/es/tab/style'
-import 'vant/es/tabs/style'
 import 'vant/es/toast/style'
