@@ -1,8 +1,5 @@
 # make alone prints the targets.
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
-DIST    := bin/tandian
-
 .DEFAULT_GOAL := help
 .PHONY: help run build test race fault lint fmt web web-dev browser openapi bench clean
 
@@ -13,7 +10,7 @@ run: ## run the demo town
 	go run ./cmd/tandian
 
 build: ## build the static binary bin/tandian
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(DIST) ./cmd/tandian
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/tandian ./cmd/tandian
 
 test: ## run everything that must hold, installing what is missing
 	@scripts/test
