@@ -4,50 +4,6 @@
  */
 
 export interface paths {
-    "/api/v1/time": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Time"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/auth/codes": {
         parameters: {
             query?: never;
@@ -57,85 +13,17 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        phone: string;
-                    };
-                };
-            };
-            responses: {
-                /** @description ok */
-                204: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content?: never;
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/dev/codes": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query: {
-                    phone: string;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["DevCode"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
+        /**
+         * Send a sign-in code to a phone
+         * @description `auth.phone_invalid`: Give a mainland mobile number of 11 digits.
+         *
+         *     `auth.code_too_often`: Too many codes were asked for; wait a while.
+         *
+         *     `auth.code_not_sent`: The code could not be sent. Try again.
+         *
+         *     `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        post: operations["send-code"];
         delete?: never;
         options?: never;
         head?: never;
@@ -151,43 +39,23 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody: {
-                content: {
-                    "application/json": {
-                        phone: string;
-                        code?: string;
-                        password?: string;
-                    };
-                };
-            };
-            responses: {
-                /** @description ok */
-                201: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Session"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
+        /**
+         * Sign in with a code or a password; the first time creates the user
+         * @description `auth.phone_invalid`: Give a mainland mobile number of 11 digits.
+         *
+         *     `auth.code_wrong`: The code is wrong or no longer valid.
+         *
+         *     `auth.password_wrong`: Phone or password is wrong.
+         *
+         *     `auth.too_many_tries`: Too many wrong passwords. Wait a while, or sign in with a code.
+         *
+         *     `auth.banned`: This account is banned.
+         *
+         *     `auth.busy`: Too many people are signing in. Try again in a moment.
+         *
+         *     `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        post: operations["sign-in"];
         delete?: never;
         options?: never;
         head?: never;
@@ -204,77 +72,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        delete: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                204: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content?: never;
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/me": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Me"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
+        /**
+         * Sign out; without a session it does nothing
+         * @description `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        delete: operations["sign-out"];
         options?: never;
         head?: never;
         patch?: never;
@@ -287,35 +89,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["CategoryList"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
+        /** All categories in their order */
+        get: operations["list-categories"];
         put?: never;
         post?: never;
         delete?: never;
@@ -324,48 +99,20 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/shops": {
+    "/api/v1/console/sales/{id}": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: {
-                    category?: string;
-                    q?: string;
-                    sort?: string;
-                    cursor?: string;
-                    limit?: number;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["ShopList"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
+        /**
+         * Gate, queue and SQL of a sale side by side
+         * @description `sale.not_found`: No such sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        get: operations["inspect-sale"];
         put?: never;
         post?: never;
         delete?: never;
@@ -374,193 +121,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/shops/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Shop"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/shops/{id}/vouchers": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["VoucherList"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sales": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: {
-                    state?: string;
-                    cursor?: string;
-                    limit?: number;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["SaleList"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sales/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Sale"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/sales/{id}/orders": {
+    "/api/v1/console/test-users": {
         parameters: {
             query?: never;
             header?: never;
@@ -569,40 +130,129 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        post: {
-            parameters: {
-                query?: never;
-                header?: {
-                    "Idempotency-Key"?: string;
-                };
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                202: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Admission"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
+        /**
+         * Create and sign in users for a load test; only with demo data or if allowed at start
+         * @description `request.no_such_path`: No such path; see /docs.
+         */
+        post: operations["create-test-users"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dev/codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The last code sent to a phone; only with demo data
+         * @description `request.no_such_path`: No such path; see /docs.
+         *
+         *     `auth.no_code`: No code was sent to this phone.
+         */
+        get: operations["get-demo-code"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who I am */
+        get: operations["get-me"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change nickname or avatar
+         * @description `request.invalid`: The request is not valid; see errors.
+         */
+        patch: operations["update-me"];
+        trace?: never;
+    };
+    "/api/v1/me/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set or change the password; all other sessions end
+         * @description `request.invalid`: The request is not valid; see errors.
+         *
+         *     `auth.current_password_wrong`: The current password is wrong.
+         *
+         *     `auth.too_many_tries`: Too many wrong passwords. Wait a while, or sign in with a code.
+         *
+         *     `auth.busy`: Too many people are signing in. Try again in a moment.
+         *
+         *     `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        put: operations["set-password"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where I am signed in
+         * @description `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        get: operations["list-sessions"];
+        put?: never;
+        post?: never;
+        /**
+         * End all my sessions but this one
+         * @description `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        delete: operations["end-other-sessions"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/me/sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End one of my sessions
+         * @description `auth.session_not_found`: No such session.
+         *
+         *     `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        delete: operations["end-session"];
         options?: never;
         head?: never;
         patch?: never;
@@ -615,38 +265,13 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: {
-                    state?: string;
-                    cursor?: string;
-                };
-                header?: never;
-                path?: never;
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["OrderList"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
+        /**
+         * My orders, queued ones first, then newest first
+         * @description `request.bad_cursor`: The cursor is not valid; start again from the first page.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         */
+        get: operations["list-orders"];
         put?: never;
         post?: never;
         delete?: never;
@@ -662,39 +287,348 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get: {
-            parameters: {
-                query?: never;
-                header?: never;
-                path: {
-                    id: string;
-                };
-                cookie?: never;
-            };
-            requestBody?: never;
-            responses: {
-                /** @description ok */
-                200: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/json": components["schemas"]["Order"];
-                    };
-                };
-                /** @description error */
-                default: {
-                    headers: {
-                        [name: string]: unknown;
-                    };
-                    content: {
-                        "application/problem+json": components["schemas"]["Problem"];
-                    };
-                };
-            };
-        };
+        /**
+         * One order of mine
+         * @description `order.not_found`: No such order.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         */
+        get: operations["get-order"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/orders/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The same object as server-sent events: at once, then after each change
+         * @description `order.not_found`: No such order.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         */
+        get: operations["watch-order"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sales": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Flash sales by state */
+        get: operations["list-sales"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sales/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One flash sale, with my orders of it
+         * @description `sale.not_found`: No such sale.
+         */
+        get: operations["get-sale"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change window or limit
+         * @description `sale.not_found`: No such sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        patch: operations["edit-sale"];
+        trace?: never;
+    };
+    "/api/v1/sales/{id}/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Grab one unit
+         * @description `sale.sold_out`: Sold out.
+         *
+         *     `sale.limit_reached`: You already hold all you may; see orderIds.
+         *
+         *     `sale.not_started`: The sale has not started.
+         *
+         *     `sale.ended`: The sale has ended.
+         *
+         *     `sale.paused`: The sale is paused.
+         *
+         *     `sale.not_found`: No such sale.
+         *
+         *     `sale.busy`: No order was made; try again.
+         *
+         *     `sale.unknown`: The outcome is not known; ask again with the same Idempotency-Key.
+         */
+        post: operations["grab"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sales/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * pause a sale
+         * @description `sale.not_found`: No such sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["pause-sale"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sales/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * resume a sale
+         * @description `sale.not_found`: No such sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["resume-sale"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sales/{id}/stock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put more units up, or take some away
+         * @description `sale.not_found`: No such sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `sale.stock_short`: Less stock is left than you want to take away.
+         */
+        post: operations["add-stock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/shops": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find shops by word, category and distance
+         * @description `request.invalid`: The request is not valid; see errors.
+         *
+         *     `request.bad_cursor`: The cursor is not valid; start again from the first page.
+         */
+        get: operations["list-shops"];
+        put?: never;
+        /**
+         * Open a shop (merchants and operators)
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `request.invalid`: The request is not valid; see errors.
+         */
+        post: operations["create-shop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/shops/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One shop
+         * @description `shop.not_found`: No such shop.
+         */
+        get: operations["get-shop"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a shop (its owner and operators)
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `shop.not_found`: No such shop.
+         *
+         *     `request.invalid`: The request is not valid; see errors.
+         */
+        patch: operations["update-shop"];
+        trace?: never;
+    };
+    "/api/v1/shops/{id}/vouchers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A shop's vouchers, the newest first; those off the shelf only for its owner and operators */
+        get: operations["list-vouchers"];
+        put?: never;
+        /**
+         * Put a voucher on sale (the shop's owner and operators)
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `request.invalid`: The request is not valid; see errors.
+         */
+        post: operations["create-voucher"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/time": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The server's clock */
+        get: operations["get-time"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What everybody may see of a user
+         * @description `user.not_found`: No such user.
+         */
+        get: operations["get-user"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/vouchers/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change a voucher (the shop's owner and operators)
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `voucher.not_found`: No such voucher.
+         *
+         *     `voucher.sale_open`: The price stays until the flash sale has ended.
+         *
+         *     `request.invalid`: The request is not valid; see errors.
+         */
+        patch: operations["update-voucher"];
+        trace?: never;
+    };
+    "/api/v1/vouchers/{id}/sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put a voucher into a flash sale
+         * @description `voucher.not_found`: No such voucher.
+         *
+         *     `voucher.has_sale`: This voucher already has a sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["create-sale"];
         delete?: never;
         options?: never;
         head?: never;
@@ -705,182 +639,575 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        Problem: {
-            type?: string;
-            title?: string;
-            status?: number;
-            detail?: string;
-            code: string;
-            requestId?: string;
-            retryAfterMs?: number;
-            orderIds?: string[];
-            errors?: {
-                location?: string;
-                message?: string;
-            }[];
-        };
-        Time: {
-            /** Format: date-time */
-            now: string;
-        };
-        User: {
+        Bought: {
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
             id: string;
-            nickname: string;
-            avatar: string;
-            roles: string[];
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            shopId: string;
+            title: string;
         };
-        Session: {
-            token: string;
-            /** Format: date-time */
-            expiresAt: string;
-            user: components["schemas"]["User"];
-        };
-        Me: {
+        Category: {
+            /** @example /pictures/category-1.svg */
+            icon: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
             id: string;
-            nickname: string;
-            avatar: string;
-            roles: string[];
-            phone: string;
-            hasPassword: boolean;
-            shopIds: string[];
+            name: string;
+            /**
+             * Format: int64
+             * @description Position, ascending
+             */
+            sort: number;
         };
-        DevCode: {
-            phone: string;
+        CodeBody: {
             code: string;
+            phone: string;
             /** Format: date-time */
             sentAt: string;
         };
-        Shop: {
-            id: string;
-            name: string;
-            categoryId: string;
-            pictures: string[];
-            area: string;
-            address: string;
-            location: {
-                lng: number;
-                lat: number;
-            };
-            avgPrice: number;
-            sold: number;
-            comments: number;
-            score: number;
-            openHours: string;
-            distance?: number;
-        };
-        VoucherSale: {
-            id: string;
-            /** @enum {string} */
-            phase: "scheduled" | "live" | "soldOut" | "paused" | "ended";
-            stockTotal: number;
-            stockLeft: number;
+        CreateInputBody: {
             /** Format: date-time */
             beginsAt: string;
             /** Format: date-time */
             endsAt: string;
+            /**
+             * Format: int64
+             * @default 1
+             */
             limitPerUser: number;
+            /** Format: int64 */
+            stock: number;
         };
-        Voucher: {
-            id: string;
-            shopId: string;
-            title: string;
-            subTitle: string;
-            rules: string;
-            payValue: number;
-            faceValue: number;
-            /** @enum {string} */
-            status: "onSale" | "offShelf";
-            sale?: components["schemas"]["VoucherSale"];
+        EditInputBody: {
+            /** Format: date-time */
+            beginsAt?: string;
+            /** Format: date-time */
+            endsAt?: string;
+            /** Format: int64 */
+            limitPerUser?: number;
         };
-        Sale: {
-            id: string;
-            voucher: {
-                id: string;
-                title: string;
-                subTitle: string;
-                rules: string;
-                payValue: number;
-                faceValue: number;
-            };
-            shop: {
-                id: string;
-                name: string;
-                area: string;
-                address: string;
-                picture: string;
-            };
-            /** @enum {string} */
-            phase: "scheduled" | "live" | "soldOut" | "paused" | "ended";
-            stockTotal: number;
-            stockLeft: number;
-            /** Format: date-time */
-            beginsAt: string;
-            /** Format: date-time */
-            endsAt: string;
-            limitPerUser: number;
-            /** Format: date-time */
-            serverTime: string;
-            mine?: {
-                orderId: string;
-                /** @enum {string} */
-                status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
-            }[];
-        };
-        Admission: {
+        GrabInputBody: Record<string, never>;
+        GrabOutputBody: {
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
             orderId: string;
             /** @enum {string} */
-            status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
+            status: "queued";
         };
-        Order: {
-            id: string;
+        Inspection: {
+            /** @description Nothing is pending, queued or on its way back */
+            atRest: boolean;
+            db: components["schemas"]["InspectionDBStruct"];
+            gate: components["schemas"]["InspectionGateStruct"];
+            /** Format: int64 */
+            limitPerUser: number;
+            queue: components["schemas"]["InspectionQueueStruct"];
+            /**
+             * Format: int64
+             * @description All units ever put up
+             */
+            released: number;
+            /**
+             * Format: int64
+             * @description Units on their way back to the gate
+             */
+            releases: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
             saleId: string;
-            voucher: {
-                id: string;
-                title: string;
-                shopId: string;
-            };
-            /** @enum {string} */
-            status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
-            reason?: string;
-            amount: number;
-            /** Format: date-time */
-            admittedAt?: string;
-            /** Format: date-time */
-            payBefore?: string;
-            queueAgeMs?: number;
-            history: {
-                from?: string;
-                to: string;
-                reason?: string;
-                /** Format: date-time */
-                at: string;
-            }[];
         };
-        Category: {
-            id: string;
-            name: string;
-            icon: string;
-            sort: number;
+        InspectionDBStruct: {
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            live: number;
+            /**
+             * Format: int64
+             * @description Buyers with more live orders than the limit
+             */
+            overLimit: number;
+            /** Format: int64 */
+            stock: number;
         };
-        CategoryList: {
+        InspectionGateStruct: {
+            loaded: boolean;
+            /** Format: int64 */
+            orders: number;
+            /** Format: int64 */
+            pending: number;
+            /** Format: int64 */
+            stock: number;
+        };
+        InspectionQueueStruct: {
+            /** Format: int64 */
+            oldestMs: number;
+            /** Format: int64 */
+            ready: number;
+            /** Format: int64 */
+            unacked: number;
+        };
+        Invalid: {
+            /** @example body.phone */
+            location: string;
+            message: string;
+        };
+        ListCategory: {
             items: components["schemas"]["Category"][];
             nextCursor?: string;
         };
-        ShopList: {
-            items: components["schemas"]["Shop"][];
+        ListOrder: {
+            items: components["schemas"]["Order"][];
             nextCursor?: string;
         };
-        VoucherList: {
-            items: components["schemas"]["Voucher"][];
-            nextCursor?: string;
-        };
-        SaleList: {
+        ListSale: {
             items: components["schemas"]["Sale"][];
             nextCursor?: string;
         };
-        OrderList: {
-            items: components["schemas"]["Order"][];
+        ListSessionItem: {
+            items: components["schemas"]["SessionItem"][];
             nextCursor?: string;
+        };
+        ListShop: {
+            items: components["schemas"]["Shop"][];
+            nextCursor?: string;
+        };
+        ListVoucher: {
+            items: components["schemas"]["Voucher"][];
+            nextCursor?: string;
+        };
+        Location: {
+            /** Format: double */
+            lat: number;
+            /** Format: double */
+            lng: number;
+        };
+        Me: {
+            /** @description A path on this site; empty = none */
+            avatar: string;
+            hasPassword: boolean;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            nickname: string;
+            /**
+             * @description Masked
+             * @example 138****0001
+             */
+            phone: string;
+            roles: ("shopper" | "merchant" | "clerk" | "operator" | "readonly")[];
+            /** @description Shops the user owns */
+            shopIds: string[];
+        };
+        Mine: {
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            orderId: string;
+            /** @enum {string} */
+            status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded";
+        };
+        Move: {
+            /** Format: date-time */
+            at: string;
+            from?: string;
+            reason?: string;
+            to: string;
+        };
+        NewShop: {
+            /** @description Up to 120 characters */
+            address: string;
+            /** @description Up to 60 characters */
+            area?: string;
+            /**
+             * Format: int64
+             * @description In fen
+             */
+            avgPrice?: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            categoryId: string;
+            location: components["schemas"]["Location"];
+            /** @description 1 to 60 characters */
+            name: string;
+            /** @description Up to 60 characters */
+            openHours?: string;
+            /** @description Paths on this server */
+            pictures?: string[];
+        };
+        NewVoucher: {
+            /**
+             * Format: int64
+             * @description In fen
+             */
+            faceValue: number;
+            /**
+             * Format: int64
+             * @description In fen, not above faceValue
+             */
+            payValue: number;
+            /** @description Up to 600 characters, several lines */
+            rules?: string;
+            /** @description Up to 60 characters */
+            subTitle?: string;
+            /** @description 1 to 60 characters */
+            title: string;
+            /**
+             * Format: int64
+             * @default 30
+             */
+            validDays: number;
+        };
+        Offer: {
+            /** Format: int64 */
+            faceValue: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /** Format: int64 */
+            payValue: number;
+            rules: string;
+            subTitle: string;
+            title: string;
+        };
+        Order: {
+            /** Format: date-time */
+            admittedAt: string;
+            /** Format: int64 */
+            amount: number;
+            /** @description Empty in lists */
+            history: components["schemas"]["Move"][];
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /** Format: date-time */
+            payBefore: string;
+            /**
+             * Format: int64
+             * @description How long a queued order has waited
+             */
+            queueAgeMs?: number;
+            /**
+             * @description Why a failed order failed
+             * @enum {string}
+             */
+            reason?: "sold_out" | "limit" | "repeat" | "no_sale" | "refused";
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            saleId: string;
+            /** @enum {string} */
+            status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
+            voucher: components["schemas"]["Bought"];
+        };
+        PasswordBody: {
+            /** @description Needed if there is one */
+            currentPassword?: string;
+            /** @description 8 to 64 characters */
+            password: string;
+        };
+        PhoneBody: {
+            /**
+             * @description A mainland mobile number
+             * @example 13800000004
+             */
+            phone: string;
+        };
+        Problem: {
+            /**
+             * @description For programs; see docs/errors.md
+             * @example sale.sold_out
+             */
+            code: string;
+            /** @description For people, in the language of Accept-Language (zh default, en) */
+            detail: string;
+            /** @description What is wrong where, for request.invalid and request.malformed */
+            errors?: components["schemas"]["Invalid"][] | null;
+            /** @description With sale.limit_reached: the orders that hold the limit */
+            orderIds?: string[] | null;
+            requestId: string;
+            /** Format: int64 */
+            retryAfterMs?: number;
+            /** Format: int64 */
+            status: number;
+            /** @description The HTTP status in words */
+            title: string;
+            /** @example /docs/errors#sale.sold_out */
+            type: string;
+        };
+        ProfileBody: {
+            /** @description A path below /pictures/ or /uploads/; empty = none */
+            avatar?: string;
+            /** @description 1 to 24 characters on one line */
+            nickname?: string;
+        };
+        PublicUser: {
+            /** @description A path on this site; empty = none */
+            avatar: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            nickname: string;
+        };
+        Sale: {
+            /** Format: date-time */
+            beginsAt: string;
+            /** Format: date-time */
+            endsAt: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /** Format: int64 */
+            limitPerUser: number;
+            /** @description The caller's orders of this sale, newest first; absent when not signed in */
+            mine?: components["schemas"]["Mine"][] | null;
+            /** @enum {string} */
+            phase: "scheduled" | "live" | "soldOut" | "paused" | "ended";
+            /** Format: date-time */
+            serverTime: string;
+            shop: components["schemas"]["ShopCard"];
+            /** Format: int64 */
+            stockLeft: number;
+            /** Format: int64 */
+            stockTotal: number;
+            voucher: components["schemas"]["Offer"];
+        };
+        SessionItem: {
+            /** Format: date-time */
+            createdAt: string;
+            /** @description The session of this request */
+            current: boolean;
+            id: string;
+            ip: string;
+            /**
+             * Format: date-time
+             * @description Exact to a few minutes
+             */
+            lastSeenAt: string;
+            userAgent: string;
+        };
+        Shop: {
+            address: string;
+            /** @description Business district */
+            area: string;
+            /**
+             * Format: int64
+             * @description What one person spends, in fen
+             */
+            avgPrice: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            categoryId: string;
+            /** Format: int64 */
+            comments: number;
+            /**
+             * Format: int64
+             * @description Metres, when the query says near
+             */
+            distance?: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            location: components["schemas"]["Location"];
+            name: string;
+            /** @example 10:00-22:00 */
+            openHours: string;
+            /** @description Paths on this server, the first is the cover */
+            pictures: string[];
+            /**
+             * Format: int64
+             * @description Tenths of a star: 10 to 50, 0 = not rated yet
+             */
+            score: number;
+            /** Format: int64 */
+            sold: number;
+        };
+        ShopCard: {
+            address: string;
+            area: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            name: string;
+            picture: string;
+        };
+        ShopPatch: {
+            /** @description Up to 120 characters */
+            address?: string;
+            /** @description Up to 60 characters */
+            area?: string;
+            /**
+             * Format: int64
+             * @description In fen
+             */
+            avgPrice?: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            categoryId?: string;
+            location?: components["schemas"]["Location"];
+            /** @description 1 to 60 characters */
+            name?: string;
+            /** @description Up to 60 characters */
+            openHours?: string;
+            /** @description Paths on this server; replaces all */
+            pictures?: string[];
+        };
+        SignInBody: {
+            /** @description Either this */
+            code?: string;
+            /** @description or this */
+            password?: string;
+            /** @example 13800000004 */
+            phone: string;
+        };
+        SignedIn: {
+            /**
+             * Format: date-time
+             * @description The latest end; the session ends earlier after 30 minutes (by default) without a request
+             */
+            expiresAt: string;
+            /** @description Send it as Authorization, with or without the word Bearer */
+            token: string;
+            user: components["schemas"]["SignedInUser"];
+        };
+        SignedInUser: {
+            /** @description A path on this site; empty = none */
+            avatar: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            nickname: string;
+            roles: ("shopper" | "merchant" | "clerk" | "operator" | "readonly")[];
+        };
+        StockInputBody: {
+            /**
+             * Format: int64
+             * @description Units to add; negative takes away
+             */
+            delta: number;
+            reason: string;
+        };
+        TestUsersBody: {
+            /** Format: int64 */
+            count: number;
+        };
+        TimeOutputBody: {
+            /** Format: date-time */
+            now: string;
+        };
+        TokensBody: {
+            tokens: string[];
+        };
+        Voucher: {
+            /**
+             * Format: int64
+             * @description What it is worth, in fen; never less than payValue
+             */
+            faceValue: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description What the buyer pays, in fen
+             */
+            payValue: number;
+            /** @description Terms of use, may have several lines */
+            rules: string;
+            /** @description The voucher's flash sale, if it has one */
+            sale?: components["schemas"]["VoucherSale"];
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            shopId: string;
+            /** @enum {string} */
+            status: "onSale" | "offShelf";
+            subTitle: string;
+            title: string;
+            /**
+             * Format: int64
+             * @description Days it can be used after it was bought
+             */
+            validDays: number;
+        };
+        VoucherPatch: {
+            /**
+             * Format: int64
+             * @description In fen
+             */
+            faceValue?: number;
+            /**
+             * Format: int64
+             * @description In fen, not above faceValue
+             */
+            payValue?: number;
+            /** @description Up to 600 characters, several lines */
+            rules?: string;
+            /** @enum {string} */
+            status?: "onSale" | "offShelf";
+            /** @description Up to 60 characters */
+            subTitle?: string;
+            /** @description 1 to 60 characters */
+            title?: string;
+            /** Format: int64 */
+            validDays?: number;
+        };
+        VoucherSale: {
+            /** Format: date-time */
+            beginsAt: string;
+            /** Format: date-time */
+            endsAt: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /** Format: int64 */
+            limitPerUser: number;
+            /** @enum {string} */
+            phase: "scheduled" | "live" | "soldOut" | "paused" | "ended";
+            /** Format: int64 */
+            stockLeft: number;
+            /** Format: int64 */
+            stockTotal: number;
         };
     };
     responses: never;
@@ -890,4 +1217,1918 @@ export interface components {
     pathItems: never;
 }
 export type $defs = Record<string, never>;
-export type operations = Record<string, never>;
+export interface operations {
+    "send-code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PhoneBody"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "sign-in": {
+        parameters: {
+            query?: never;
+            header?: {
+                "User-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInBody"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedIn"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "sign-out": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-categories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListCategory"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "inspect-sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inspection"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-test-users": {
+        parameters: {
+            query?: never;
+            header?: {
+                "User-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TestUsersBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokensBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-demo-code": {
+        parameters: {
+            query?: {
+                phone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "update-me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProfileBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "set-password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordBody"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSessionItem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "end-other-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "end-session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-orders": {
+        parameters: {
+            query?: {
+                /** @description nextCursor of the page before; absent = the first page */
+                cursor?: string;
+                /** @description Items a page */
+                limit?: number;
+                state?: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListOrder"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-order": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "watch-order": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-sales": {
+        parameters: {
+            query?: {
+                /** @description nextCursor of the page before; absent = the first page */
+                cursor?: string;
+                /** @description Items a page */
+                limit?: number;
+                state?: "live" | "upcoming" | "ended";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListSale"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sale"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "edit-sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sale"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    grab: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key gives the same answer; absent = a new attempt */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["GrabInputBody"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GrabOutputBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "pause-sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sale"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "resume-sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sale"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "add-stock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StockInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sale"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-shops": {
+        parameters: {
+            query?: {
+                /** @description Only shops of this category */
+                category?: string;
+                /** @description A piece of the name, taken literally, in either case */
+                q?: string;
+                /** @description Only shops within the radius of this point; each tells its distance */
+                near?: string;
+                /** @description Metres around near */
+                radius?: number;
+                /** @description distance needs near and is its default; sold is the default without */
+                sort?: "distance" | "sold" | "rating" | "price";
+                /** @description nextCursor of the page before; absent = the first page */
+                cursor?: string;
+                /** @description Items a page */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListShop"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-shop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewShop"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shop"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-shop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shop"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "update-shop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ShopPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Shop"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-vouchers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListVoucher"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-voucher": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewVoucher"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Voucher"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-time": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TimeOutputBody"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-user": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PublicUser"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "update-voucher": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VoucherPatch"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Voucher"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "create-sale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateInputBody"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sale"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+}

@@ -13,11 +13,11 @@ type Read<Path extends keyof paths, Status extends number = 200> = paths[Path] e
     : never
   : never
 
-export type Sale = Read<'/api/v1/sales/{id}'>
-export type Phase = Sale['phase']
-export type MyOrder = NonNullable<Sale['mine']>[number]
 export type Order = Read<'/api/v1/orders/{id}'>
 export type OrderStatus = Order['status']
+/** The server lists no failed orders; the page puts one there when it hears of it. */
+export type MyOrder = { orderId: string; status: OrderStatus }
+export type Sale = Omit<Read<'/api/v1/sales/{id}'>, 'mine'> & { mine?: MyOrder[] | null }
 export type Shop = Read<'/api/v1/shops/{id}'>
 export type Voucher = NonNullable<Read<'/api/v1/shops/{id}/vouchers'>['items']>[number]
 export type Me = Read<'/api/v1/me'>

@@ -77,6 +77,23 @@ describe('the pages', () => {
     zhCN.grab.headline satisfies Record<OrderStatus, string>
   })
 
+  it('have a text for every problem of every operation they call', () => {
+    const document = JSON.parse(readFileSync(join(import.meta.dirname, '../../../../api/openapi.json'), 'utf8')) as {
+      paths: Record<string, Record<string, { description?: string }>>
+    }
+    const calls = sources.flatMap(({ code }) => [...code.matchAll(/\bapi\.(GET|POST|DELETE)\('([^']+)'/g)])
+    expect(calls.length).toBeGreaterThan(10)
+    const silent = calls.flatMap(([, method, path]) => {
+      const description = document.paths[path!]?.[method!.toLowerCase()]?.description ?? ''
+      return [...description.matchAll(/^`([\w.]+)`: /gm)]
+        .map((match) => match[1]!)
+        // The development box reads these two instead of showing them.
+        .filter((code) => !['auth.no_code', 'request.no_such_path'].includes(code) && !chinese.has(`problem.${code}`))
+        .map((code) => `${method} ${path}: ${code}`)
+    })
+    expect(silent).toEqual([])
+  })
+
   it('hold no text of their own', () => {
     const comment = /\/\*[\s\S]*?\*\/|\/\/.*|<!--[\s\S]*?-->/g
     const own = sources.filter(({ code }) => /\p{Script=Han}/u.test(code.replace(comment, '')))

@@ -10,6 +10,8 @@ function order(status: OrderStatus): Order {
     voucher: { id: '9', title: '50元代金券', shopId: '3' },
     status,
     amount: 4750,
+    admittedAt: '2026-03-01T04:00:00Z',
+    payBefore: '2026-03-01T04:30:00Z',
     history: [],
   }
 }
