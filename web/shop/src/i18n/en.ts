@@ -200,6 +200,7 @@ const en: typeof zhCN = {
       refused: 'The request was not taken, try again',
       failed: 'This order did not work out',
     },
+    request: { invalid: 'The request is not valid', bad_cursor: 'The list has changed, refresh it' },
     limit: { exceeded: 'Too many requests, wait a moment' },
   },
 }

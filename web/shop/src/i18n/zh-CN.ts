@@ -198,6 +198,7 @@ export default {
       refused: '请求没有被受理，请重试',
       failed: '这一单没有成功',
     },
+    request: { invalid: '请求内容不合要求', bad_cursor: '列表已变化，请刷新' },
     limit: { exceeded: '操作太频繁，请稍后再试' },
   },
 }
