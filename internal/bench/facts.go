@@ -58,6 +58,7 @@ func (g *grab) saleFacts(ctx context.Context, i int) (SaleFacts, error) {
 		Limit: g.sales[i].limit, BeginsAt: g.sales[i].begin, EndsAt: g.sales[i].end,
 		Released: state.Released, Stock: state.DB.Stock, Live: state.DB.Live, Failed: state.DB.Failed,
 		PeakLive: g.peaks[i], OverLimit: state.DB.OverLimit, AtRest: ok,
+		QueueEmpty: state.Queue.Ready+state.Queue.Unacked == 0,
 	}
 	if state.Gate.Loaded {
 		f.Gate = &state.Gate.Stock

@@ -30,6 +30,7 @@ type SaleFacts struct {
 	Live, Failed     int64  // orders in the database
 	PeakLive         int64  // most live orders seen at any time of the run
 	OverLimit        int    // users over the limit, by the server's own count
+	QueueEmpty       bool   // no message waits or is in hand; an order without a row then has no future
 	AtRest           bool   // two equal snapshots without anything under way
 }
 
@@ -195,6 +196,8 @@ func (v *Invariants) judgeAccepted(t told, f Facts) {
 			v.note(&v.Lost, 1, "order %s was accepted and is not found", id)
 		case f.Complete && !row && order.Status != "queued":
 			v.note(&v.Lost, 1, "order %s is %q and has no row", id, order.Status)
+		case found && order.Status == "queued" && f.Complete && !row && f.Sales[order.Sale].QueueEmpty:
+			v.note(&v.Lost, 1, "order %s waits for a row and the queue is empty", id)
 		case found && order.Status == "queued":
 			v.note(&v.Unsettled, 1, "order %s is still queued", id)
 		case found && order.Status == "failed" && order.Reason == "":

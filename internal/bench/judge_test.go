@@ -61,6 +61,11 @@ func TestJudge(t *testing.T) {
 		{"no row", func(h *History, f *Facts) { delete(f.Rows, "101") }, func(v Invariants) bool { return v.Lost == 1 }},
 		{"404 right after the answer", func(h *History, f *Facts) { f.Missed = []string{"101"} }, func(v Invariants) bool { return v.Lost == 1 }},
 		{"still queued", func(h *History, f *Facts) { f.Lookups["101"] = Order{Status: "queued"}; delete(f.Rows, "101") }, func(v Invariants) bool { return v.Unsettled == 1 && v.Lost == 0 }},
+		{"queued while the queue is empty", func(h *History, f *Facts) {
+			f.Lookups["101"] = Order{Status: "queued"}
+			delete(f.Rows, "101")
+			f.Sales[0].QueueEmpty = true
+		}, func(v Invariants) bool { return v.Lost == 1 }},
 		{"failed without a reason", func(h *History, f *Facts) { f.Lookups["104"] = Order{Status: "failed"} }, func(v Invariants) bool { return v.Unsettled == 1 }},
 		{"lookup never answered, and no row", func(h *History, f *Facts) {
 			delete(f.Lookups, "101")

@@ -248,6 +248,11 @@ func (r *Report) finish(run *run) error {
 	if v := r.Invariants; v != nil && !v.OK {
 		broken = append(broken, append([]string{"invariants broken"}, v.Details...)...)
 	}
+	if run.server != nil {
+		if n, said := run.server.crashes(); n > 0 {
+			broken = append(broken, fmt.Sprintf("the server ended by itself %d times, last saying: %s", n, said))
+		}
+	}
 	for _, t := range run.expect {
 		c := t.check(r.value(t))
 		r.Checks = append(r.Checks, c)

@@ -35,6 +35,8 @@ type server struct {
 	process  *os.Process   // guarded by mu
 	url      string        // guarded by mu
 	restarts int           // guarded by mu
+	kills    int           // guarded by mu: restarts that kill asked for
+	crash    string        // guarded by mu: end of the log when the process last ended unasked
 	stopping bool          // guarded by mu
 	watched  chan struct{} // closed when no process is left and none will be started
 }
@@ -84,6 +86,9 @@ func (s *server) watch(ctx context.Context, exited <-chan error) {
 		again := !s.stopping && s.restarts < maxRestarts
 		if again {
 			s.restarts++
+			if s.restarts > s.kills {
+				s.crash = s.logTail()
+			}
 		}
 		s.mu.Unlock()
 		if !again {
@@ -172,10 +177,18 @@ func (s *server) restarted() int {
 	return s.restarts
 }
 
+// crashes is how often the process ended unasked, and what it last said.
+func (s *server) crashes() (n int, said string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.restarts-s.kills, 0), s.crash
+}
+
 // kill ends the process without warning; watch starts the next.
 func (s *server) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.kills++
 	_ = s.process.Kill() // already dead is what was wanted
 }
 
