@@ -271,3 +271,26 @@ func TestSecretIsNeverShown(t *testing.T) {
 		t.Error("Reveal must return the secret, and an empty one must show as empty")
 	}
 }
+
+// The READMEs list every setting with its default, and none that is gone.
+func TestReadmesListEverySetting(t *testing.T) {
+	for _, file := range []string{"../../README.md", "../../README.zh.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := Default().Settings(nil)
+		for _, s := range settings {
+			value := "–"
+			if s.Value != "" {
+				value = "`" + s.Value + "`"
+			}
+			if row := fmt.Sprintf("| `--%s` | %s | ", s.Key, value); !strings.Contains(string(text), row) {
+				t.Errorf("%s: no row %q", file, row)
+			}
+		}
+		if n := strings.Count(string(text), "\n| `--"); n != len(settings) {
+			t.Errorf("%s: %d rows for %d settings", file, n, len(settings))
+		}
+	}
+}
