@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
@@ -34,7 +33,7 @@ func (c *openAPICommand) Run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	if c.Out == "" {
-		_, err = io.WriteString(p.stdout, string(doc))
+		_, err = p.stdout.Write(doc)
 		return err
 	}
 	return os.WriteFile(c.Out, doc, 0o644)
