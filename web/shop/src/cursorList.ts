@@ -13,7 +13,7 @@ export interface CursorList<T> {
   loading: Ref<boolean>
   problem: ShallowRef<ApiError | null>
   hasMore: Ref<boolean>
-  /** Fetches the first page and puts it in place of what is shown. */
+  /** Fetches anew as many items as are shown, so that the list doesn't shrink under the reader. */
   reload(): Promise<void>
   /** Appends the next page; does nothing while a page is on its way. */
   more(): Promise<void>
@@ -29,15 +29,20 @@ export function cursorList<T>(fetchPage: (cursor?: string) => Promise<Page<T>>):
   let next: string | undefined
   let round = 0
 
-  async function load(cursor: string | undefined) {
+  /** load fetches pages onto `start` until there are `atLeast` items or no more. */
+  async function load(start: T[], cursor: string | undefined, atLeast: number) {
     const own = ++round
     loading.value = true
     try {
-      const page = await fetchPage(cursor)
-      if (own !== round) return
-      const fresh = page.items ?? []
-      items.value = cursor === undefined ? fresh : [...items.value, ...fresh]
-      next = page.nextCursor || undefined
+      let all = start
+      do {
+        const page = await fetchPage(cursor)
+        if (own !== round) return
+        all = [...all, ...(page.items ?? [])]
+        cursor = page.nextCursor || undefined
+      } while (cursor !== undefined && all.length < atLeast)
+      items.value = all
+      next = cursor
       hasMore.value = next !== undefined
       problem.value = null
       ready.value = true
@@ -54,9 +59,9 @@ export function cursorList<T>(fetchPage: (cursor?: string) => Promise<Page<T>>):
     loading,
     problem,
     hasMore,
-    reload: () => load(undefined),
+    reload: () => load([], undefined, items.value.length),
     more: async () => {
-      if (!loading.value) await load(next)
+      if (!loading.value) await load(items.value, next, 0)
     },
   }
 }

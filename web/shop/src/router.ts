@@ -1,4 +1,4 @@
-import { createRouter, createWebHistory } from 'vue-router'
+import { createRouter, createWebHistory, START_LOCATION } from 'vue-router'
 import HomePage from './pages/HomePage.vue'
 
 declare module 'vue-router' {
@@ -32,9 +32,11 @@ export const router = createRouter({
   scrollBehavior: (_to, _from, saved) => saved ?? { top: 0 },
 })
 
-// After an update the old page asks for chunks that are gone; the new index.html knows the new ones.
-router.onError((error, to) => {
-  if (/dynamically imported module|module script/i.test(String(error))) location.assign(to.fullPath)
+// After an update the old page asks for chunks that are gone; the new index.html knows the
+// new ones. A page that has only just loaded is that new one, and loading it again won't help.
+router.onError((error, to, from) => {
+  const chunkMissing = /dynamically imported module|module script/i.test(String(error))
+  if (chunkMissing && from !== START_LOCATION) location.assign(to.fullPath)
 })
 
 /** returnPath accepts only addresses within this app, so that a link to /login can't send people elsewhere. */

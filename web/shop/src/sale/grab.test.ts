@@ -150,6 +150,14 @@ describe('the order of the attempt', () => {
     expect(grab.attempt.value).toEqual({ kind: 'failed', code: 'order.sold_out' })
   })
 
+  it('is given up when the server does not know it', async () => {
+    const { grab, seen, kind } = page(queued)
+    await grab.orderLost('71')
+    expect(kind()).toBe('queued')
+    await grab.orderLost('70')
+    expect([kind(), seen.saved]).toEqual([null, null])
+  })
+
   it('does not touch the attempt of another order', async () => {
     const { grab, kind } = page(queued)
     await grab.orderChanged({ id: '71', status: 'failed' })

@@ -98,6 +98,13 @@ export class Grab {
     await this.ports.reload()
   }
 
+  /** orderLost is called when the server knows no such order: there is nothing to wait for. */
+  async orderLost(orderId: string): Promise<void> {
+    const attempt = this.attempt.value
+    if (attempt?.kind === 'queued' && attempt.orderId === orderId) this.set(null)
+    await this.ports.reload()
+  }
+
   private async settle(key: string, outcome: Outcome): Promise<void> {
     switch (outcome.kind) {
       case 'unknown':

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { nextReload } from './refresh'
+import { nextListReload, nextReload } from './refresh'
 
 const now = Date.parse('2026-03-01T04:00:00Z')
 const at = (ms: number) => new Date(now + ms).toISOString()
@@ -22,4 +22,15 @@ it.each([
   const got = nextReload({ phase, beginsAt: at(begins), endsAt: at(ends) }, now, random)
   if (wait === null) expect(got).toBeNull()
   else expect(got).toBeCloseTo(wait, 3)
+})
+
+it.each([
+  ['the first moment', [['scheduled', 4_000], ['live', 9_000]], 4_150],
+  ['a slow pace when all is far', [['scheduled', 90_000], ['soldOut', 90_000]], 20_000],
+  ['a moment that has passed', [['scheduled', -10], ['live', 9_000]], 1_650],
+  ['nothing but ended sales', [['ended', -10]], 20_000],
+  ['an empty list', [], 20_000],
+] as const)('a list follows %s', (_name, sales, wait) => {
+  const list = sales.map(([phase, edge]) => ({ phase, beginsAt: at(edge), endsAt: at(edge) }))
+  expect(nextListReload(list, now, 0.5)).toBe(wait)
 })

@@ -8,6 +8,7 @@ import { lastTenths } from '../format/time'
 import { useText } from '../i18n/useText'
 import { useOnline } from '../online'
 import { followOrder } from '../order/browserWatch'
+import type { WatchEvents } from '../order/watch'
 import { useSession } from '../session'
 import { AttemptStore, newKey } from './attempt'
 import { buttonView, type ButtonView } from './button'
@@ -78,27 +79,31 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
     }),
   )
 
-  followQueued()
-  function followQueued() {
-    let stop = () => {}
-    const queued = computed(() => (view.value.key === 'queued' ? view.value.orderId : undefined))
-    watch(
-      queued,
-      (orderId) => {
-        stop()
-        if (!orderId) return
-        stop = followOrder(orderId, {
-          order(order) {
-            apply({ orderId: order.id, status: order.status })
-            void grab.value?.orderChanged(order)
-          },
-          refused: () => void load(),
-          gaveUp: () => {},
-        })
+  const queuedId = computed(() => (view.value.key === 'queued' ? view.value.orderId : undefined))
+  let stopFollowing = () => {}
+  watch(
+    queuedId,
+    (orderId) => {
+      stopFollowing()
+      if (orderId) stopFollowing = followOrder(orderId, events(orderId))
+    },
+    { immediate: true },
+  )
+  onScopeDispose(() => stopFollowing())
+
+  function events(orderId: string): WatchEvents {
+    return {
+      order(order) {
+        apply({ orderId: order.id, status: order.status })
+        void grab.value?.orderChanged(order)
       },
-      { immediate: true },
-    )
-    onScopeDispose(() => stop())
+      refused(error) {
+        if (error.status === 401) session.lost()
+        else void grab.value?.orderLost(orderId)
+      },
+      // The reloads of the sale go on and bring the result.
+      gaveUp: () => {},
+    }
   }
 
   function tap() {
