@@ -77,8 +77,8 @@ type App struct {
 
 // New opens the stores, brings the tables up to date, opens the gates of running sales and binds both listeners.
 // Close must be called, also after Run.
-func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (a *App, err error) {
-	a = &App{cfg: cfg, log: log, clock: clock{now: time.Now, rand: rand.Reader}, metrics: prometheus.NewRegistry(), released: make(chan struct{}, 1)}
+func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *App, err error) {
+	a := &App{cfg: cfg, log: log, clock: clock{now: time.Now, rand: rand.Reader}, metrics: prometheus.NewRegistry(), released: make(chan struct{}, 1)}
 	a.closing, a.beginClosing = context.WithCancel(context.WithoutCancel(ctx))
 	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tandian_worker_restarts_total", Help: "Workers that ended and were started again."}, []string{"worker"})
 	a.metrics.MustRegister(restarts, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

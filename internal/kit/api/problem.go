@@ -17,13 +17,13 @@ import (
 
 // Errors of the HTTP layer itself.
 var (
-	ErrMalformed   = errs.Define("request.malformed", errs.Invalid, "请求格式不对，见 errors。", "The request can't be read; see errors.")
+	ErrMalformed   = errs.Define("request.malformed", errs.Malformed, "请求格式不对，见 errors。", "The request can't be read; see errors.")
 	ErrInvalid     = errs.Define("request.invalid", errs.Invalid, "请求内容不合要求，见 errors。", "The request is not valid; see errors.")
 	ErrTooLarge    = errs.Define("request.too_large", errs.TooLarge, "请求内容太大。", "The request body is too large.")
 	ErrUnsupported = errs.Define("request.unsupported_type", errs.Unsupported, "请用 application/json。", "Send application/json.")
 	ErrNoSuchPath  = errs.Define("request.no_such_path", errs.NotFound, "没有这个地址，见 /docs。", "No such path; see /docs.")
-	ErrNoMethod    = errs.Define("request.method_not_allowed", errs.NotFound, "这个地址不支持该方法，见 Allow。", "This path does not take that method; see Allow.")
-	ErrTimeout     = errs.Define("request.timeout", errs.Invalid, "请求发送得太慢。", "The request took too long to arrive.")
+	ErrNoMethod    = errs.Define("request.method_not_allowed", errs.NoMethod, "这个地址不支持该方法，见 Allow。", "This path does not take that method; see Allow.")
+	ErrTimeout     = errs.Define("request.timeout", errs.Timeout, "请求发送得太慢。", "The request took too long to arrive.")
 	ErrForeign     = errs.Define("request.cross_origin", errs.Forbidden, "拒绝跨站请求。", "Cross-origin requests are refused.")
 	ErrLimit       = errs.Define("limit.exceeded", errs.TooMany, "操作太频繁，请稍后再试。", "Too many requests; slow down.")
 )
@@ -84,14 +84,6 @@ func (a *API) problem(req *Request, err error) *Problem {
 	a.errors.WithLabelValues(e.Code).Inc()
 	p := &Problem{Type: "/docs/errors#" + e.Code, Status: e.Kind.Status(), Detail: e.Text(req.Language()), Code: e.Code,
 		RequestID: req.ID, RetryAfterMS: e.RetryAfter.Milliseconds(), extra: e.Extra}
-	switch { // codes whose status is not their kind's
-	case errors.Is(e, ErrMalformed):
-		p.Status = http.StatusBadRequest
-	case errors.Is(e, ErrNoMethod):
-		p.Status = http.StatusMethodNotAllowed
-	case errors.Is(e, ErrTimeout):
-		p.Status = http.StatusRequestTimeout
-	}
 	p.Title = http.StatusText(p.Status)
 	return p
 }
@@ -126,10 +118,7 @@ func fromHuma(ctx huma.Context, status int, msg string, faults ...error) huma.St
 	if ctx != nil {
 		req = RequestOf(ctx.Context())
 	}
-	p := &Problem{Type: "/docs/errors#" + base.Code, Status: status, Detail: base.Text(req.Language()), Code: base.Code, RequestID: req.ID}
-	if base == ErrMalformed {
-		p.Status = http.StatusBadRequest
-	}
+	p := &Problem{Type: "/docs/errors#" + base.Code, Status: base.Kind.Status(), Detail: base.Text(req.Language()), Code: base.Code, RequestID: req.ID}
 	p.Title = http.StatusText(p.Status)
 	for _, f := range faults {
 		var d huma.ErrorDetailer

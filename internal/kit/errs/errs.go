@@ -27,11 +27,15 @@ const (
 	Unknown                  // it may or may not have happened; ask again with the same key
 	TooLarge                 // the body is over the limit
 	Unsupported              // content type not understood
+	Malformed                // the request can't even be read
+	NoMethod                 // the path is right, the method isn't
+	Timeout                  // the request took too long to arrive
 )
 
 var statuses = map[Kind]int{
 	Internal: 500, Invalid: 422, Unauthorized: 401, Forbidden: 403, NotFound: 404, Conflict: 409,
 	TooMany: 429, Unavailable: 503, Unknown: 503, TooLarge: 413, Unsupported: 415,
+	Malformed: 400, NoMethod: 405, Timeout: 408,
 }
 
 // Status is the only place where kinds meet HTTP.

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tandian/internal/config"
+	"tandian/internal/kit/errs"
+)
+
+// open starts an App on a folder of its own and free ports.
+func open(t *testing.T, change func(*config.Config)) *App {
+	t.Helper()
+	cfg := config.Default()
+	cfg.DataDir, cfg.Addr, cfg.AdminAddr = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
+	if change != nil {
+		change(cfg)
+	}
+	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(got) {
+		t.Errorf("%s is stale; run: go test ./internal/app -run Document -update", filepath.Base(path))
+	}
+}
+
+func TestOpenAPIDocument(t *testing.T) {
+	doc, err := open(t, nil).OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, filepath.Join("..", "..", "api", "openapi.json"), doc)
+}
+
+// Every error that can reach a person: unique, in both languages, listed in docs/errors.md.
+func TestErrorsDocument(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("\n| code | status | 中文 | English |\n|---|---|---|---|\n")
+	seen := map[string]bool{}
+	for _, e := range errs.All() {
+		if strings.HasPrefix(e.Code, "test.") {
+			continue
+		}
+		if seen[e.Code] || e.ZH == "" || e.EN == "" || !strings.Contains(e.Code+".", ".") || strings.ToLower(e.Code) != e.Code {
+			t.Errorf("%s: must be unique, lower case and in both languages", e.Code)
+		}
+		seen[e.Code] = true
+		fmt.Fprintf(&table, "| `%s` | %d | %s | %s |\n", e.Code, e.Kind.Status(), e.ZH, e.EN)
+	}
+	path := filepath.Join("..", "..", "docs", "errors.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, found := strings.Cut(string(page), "<!-- generated -->")
+	if !found {
+		t.Fatal("docs/errors.md has lost its mark")
+	}
+	golden(t, path, []byte(head+"<!-- generated -->\n"+table.String()+"\n<!-- end -->\n"))
+}
