@@ -125,7 +125,7 @@ func (g *grab) open(ctx context.Context, title string, s sale) error {
 
 // rush is the sale itself: slices of grabs, each drained, between slices of /time.
 func (g *grab) rush(ctx context.Context) error {
-	if err := g.awaitServerTime(ctx, g.sales[mainSale].begin.Add(20*time.Millisecond)); err != nil {
+	if err := g.awaitServerTime(ctx, g.sales[mainSale].begin.Add(50*time.Millisecond)); err != nil {
 		return err
 	}
 	visits := plan(g.opts.Users, g.opts.Limit, g.opts.Seed)

@@ -79,12 +79,12 @@ func (r Report) svg() string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="12" fill="#777">`,
 		panelLeft+panelWidth+36, panelTop+2*panelPitch)
 	var xs, p50, p95, p99 []float64
-	end := 1.0
-	if n := len(r.Curve); n > 0 {
-		end = r.Curve[n-1].Seconds
+	begin, end := 0.0, 1.0
+	if n := len(r.Curve); n > 1 {
+		begin, end = r.Curve[0].Seconds, r.Curve[n-1].Seconds
 	}
 	for _, p := range r.Curve {
-		xs, p50, p95, p99 = append(xs, p.Seconds/end), append(p50, p.P50), append(p95, p.P95), append(p99, p.P99)
+		xs, p50, p95, p99 = append(xs, (p.Seconds-begin)/(end-begin)), append(p50, p.P50), append(p95, p.P95), append(p99, p.P99)
 	}
 	over := newPanel(&b, 0, r.say("延迟随时间", "latency over time"), append(append([]float64{}, p50...), p99...))
 	for i, l := range []struct {
@@ -94,7 +94,7 @@ func (r Report) svg() string {
 		over.line(l.colour, xs, l.ms)
 		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f" fill="%s">%s</text>`, panelLeft+panelWidth-120+40*float64(i), panelTop-12, l.colour, l.name)
 	}
-	over.below(0, "0 s")
+	over.below(0, fmt.Sprintf("%.1f s", begin))
 	over.below(1, fmt.Sprintf("%.1f s", end))
 
 	by := newPanel(&b, 1, r.say("延迟按百分位", "latency by percentile"), r.percentile)

@@ -35,7 +35,7 @@ func (g *grab) probe(ctx context.Context) error {
 		})
 	}
 	try(earlyUsers, NotStarted)
-	if err := g.awaitServerTime(ctx, begin.Add(20*time.Millisecond)); err != nil {
+	if err := g.awaitServerTime(ctx, begin.Add(50*time.Millisecond)); err != nil {
 		return err
 	}
 	if err := g.conflict(ctx, next, try); err != nil {
