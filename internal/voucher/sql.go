@@ -46,11 +46,10 @@ func FindSpare(ctx context.Context, q store.Querier, shopID id.ID, title string)
 	return v, err
 }
 
-// FindOffersEndingAfter lists the sales that end after the instant, with their vouchers, by id.
-func FindOffersEndingAfter(ctx context.Context, q store.Querier, at time.Time) ([]*Offer, error) {
-	var list []*Offer
-	err := q.NewSelect().Model(&list).ColumnExpr(offerColumns).Join("JOIN voucher AS v ON v.id = sale.voucher_id").
-		Where("sale.ends_at > ?", store.Millis(at)).Order("sale.id").Scan(ctx)
+// FindOldestTitled returns the oldest voucher of each title that has one.
+func FindOldestTitled(ctx context.Context, q store.Querier, titles []string) ([]*Voucher, error) {
+	var list []*Voucher
+	err := q.NewSelect().Model(&list).Where("id IN (SELECT MIN(id) FROM voucher WHERE title IN (?) GROUP BY title)", bun.In(titles)).Scan(ctx)
 	return list, err
 }
 
@@ -60,13 +59,11 @@ func InsertVouchers(ctx context.Context, q store.Querier, list ...*Voucher) erro
 	return err
 }
 
-// Shelve takes vouchers off the shelf.
-func Shelve(ctx context.Context, q store.Querier, vouchers []id.ID, now int64) error {
-	if len(vouchers) == 0 {
-		return nil
-	}
-	_, err := q.NewUpdate().Model((*Voucher)(nil)).Set("status = ?, updated_at = ?", OffShelf, now).
-		Where("id IN (?) AND status = ?", bun.In(vouchers), OnSale).Exec(ctx)
+// ShelveEnded takes vouchers of those titles off the shelf whose sale ended at the instant or before.
+func ShelveEnded(ctx context.Context, q store.Querier, titles []string, ended, now time.Time) error {
+	_, err := q.NewUpdate().Model((*Voucher)(nil)).Set("status = ?, updated_at = ?", OffShelf, store.Millis(now)).
+		Where("status = ? AND title IN (?)", OnSale, bun.In(titles)).
+		Where("id IN (SELECT voucher_id FROM sale WHERE ends_at <= ?)", store.Millis(ended)).Exec(ctx)
 	return err
 }
 
