@@ -286,18 +286,23 @@ func (w *watchedKV) Remove(ctx context.Context, key string, members ...string) e
 	return w.Store.Remove(ctx, key, members...)
 }
 
-// recorder writes down every value that is kept.
+// recorder writes down what is kept.
 type recorder struct {
 	kv.Store
-	kept *bytes.Buffer
+	keys, values []string
 }
 
 func (r *recorder) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
-	fmt.Fprintf(r.kept, "%q: %q\n", key, value)
+	r.keys, r.values = append(r.keys, key), append(r.values, string(value))
 	return r.Store.Set(ctx, key, value, ttl)
 }
 
+func (r *recorder) SetNX(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	r.keys, r.values = append(r.keys, key), append(r.values, string(value))
+	return r.Store.SetNX(ctx, key, value, ttl)
+}
+
 func (r *recorder) Add(ctx context.Context, key string, ttl time.Duration, members ...string) error {
-	fmt.Fprintf(r.kept, "%q: %q\n", key, members)
+	r.keys, r.values = append(r.keys, key), append(r.values, members...)
 	return r.Store.Add(ctx, key, ttl, members...)
 }

@@ -16,13 +16,9 @@ import (
 	"tandian/internal/kit/api"
 )
 
-// Parameters of new hashes; stored ones carry their own.
 const (
-	argonMemory = 19 * 1024 // KiB
-	argonTime   = 2
-	argonLanes  = 1
-	saltBytes   = 16
-	keyBytes    = 32
+	saltBytes = 16
+	keyBytes  = 32
 
 	minPassword = 8 // characters
 	maxPassword = 64
@@ -30,17 +26,28 @@ const (
 	hashWait = 2 * time.Second // in the queue for a slot
 )
 
-// hasher makes and checks argon2id hashes, few at a time: each takes 19 MiB and tens of milliseconds of a core.
+// cost is what a hash takes; it is stored with each.
+type cost struct {
+	memory uint32 // KiB
+	rounds uint32
+	lanes  uint8
+}
+
+// owasp is the cost of new hashes: the memory of 19 MiB and tens of milliseconds of a core.
+func owasp() cost { return cost{memory: 19 * 1024, rounds: 2, lanes: 1} }
+
+// hasher makes and checks argon2id hashes, few at a time.
 type hasher struct {
 	rand  io.Reader
+	cost  cost // of new hashes
 	slots chan struct{}
 	decoy string // compared with where there is no hash: it costs as much as one
 }
 
 // newHasher leaves half of the cores to everything else.
-func newHasher(rand io.Reader) *hasher {
-	return &hasher{rand: rand, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
-		decoy: encodeHash(argonMemory, argonTime, argonLanes, make([]byte, saltBytes), make([]byte, keyBytes))}
+func newHasher(rand io.Reader, c cost) *hasher {
+	return &hasher{rand: rand, cost: c, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+		decoy: encodeHash(c, make([]byte, saltBytes), make([]byte, keyBytes))}
 }
 
 // checkNewPassword returns a fault unless the new password is 8 to 64 characters.
@@ -54,11 +61,11 @@ func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 	if _, err := io.ReadFull(h.rand, salt); err != nil {
 		return "", fmt.Errorf("draw salt: %w", err)
 	}
-	key, err := h.derive(ctx, password, salt, argonMemory, argonTime, argonLanes, keyBytes)
+	key, err := h.derive(ctx, password, salt, h.cost, keyBytes)
 	if err != nil {
 		return "", err
 	}
-	return encodeHash(argonMemory, argonTime, argonLanes, salt, key), nil
+	return encodeHash(h.cost, salt, key), nil
 }
 
 // matches reports whether the password has the hash. An empty hash takes as long as another and matches nothing.
@@ -67,40 +74,43 @@ func (h *hasher) matches(ctx context.Context, password, encoded string) (bool, e
 	if !known {
 		encoded = h.decoy
 	}
-	var memory, time uint32
-	var lanes uint8
-	parts := strings.Split(encoded, "$")
-	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
-		return false, errors.New("password hash: unknown form")
-	}
-	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &time, &lanes); err != nil {
-		return false, fmt.Errorf("password hash: %w", err)
-	}
-	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
+	c, salt, want, err := decodeHash(encoded)
 	if err != nil {
 		return false, fmt.Errorf("password hash: %w", err)
 	}
-	want, err := base64.RawStdEncoding.DecodeString(parts[5])
-	if err != nil {
-		return false, fmt.Errorf("password hash: %w", err)
-	}
-	got, err := h.derive(ctx, password, salt, memory, time, lanes, uint32(len(want)))
+	got, err := h.derive(ctx, password, salt, c, uint32(len(want)))
 	return err == nil && known && subtle.ConstantTimeCompare(got, want) == 1, err
 }
 
-func (h *hasher) derive(ctx context.Context, password string, salt []byte, memory, time uint32, lanes uint8, n uint32) ([]byte, error) {
+func (h *hasher) derive(ctx context.Context, password string, salt []byte, c cost, n uint32) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashWait)
 	defer cancel()
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
-		return argon2.IDKey([]byte(password), salt, time, memory, lanes, n), nil
+		return argon2.IDKey([]byte(password), salt, c.rounds, c.memory, c.lanes, n), nil
 	case <-ctx.Done():
 		return nil, ErrBusy.With(ctx.Err())
 	}
 }
 
-func encodeHash(memory, time uint32, lanes uint8, salt, key []byte) string {
+// encodeHash writes the PHC string form: $argon2id$v=19$m=19456,t=2,p=1$salt$key.
+func encodeHash(c cost, salt, key []byte) string {
 	b64 := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memory, time, lanes, b64(salt), b64(key))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.memory, c.rounds, c.lanes, b64(salt), b64(key))
+}
+
+func decodeHash(s string) (c cost, salt, key []byte, err error) {
+	parts := strings.Split(s, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return c, nil, nil, errors.New("unknown form")
+	}
+	if _, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &c.memory, &c.rounds, &c.lanes); err != nil {
+		return c, nil, nil, err
+	}
+	if salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil {
+		return c, nil, nil, err
+	}
+	key, err = base64.RawStdEncoding.DecodeString(parts[5])
+	return c, salt, key, err
 }

@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -69,7 +68,7 @@ func New(o Options) *Service {
 			panic(fmt.Sprintf("account: no randomness: %v", err))
 		}
 	}
-	s := &Service{o: o, senders: []Sender{o.SMS}, hasher: newHasher(o.Rand)}
+	s := &Service{o: o, senders: []Sender{o.SMS}, hasher: newHasher(o.Rand, owasp())}
 	if o.DemoInbox {
 		s.inbox = NewInbox(o.Now)
 		s.senders = append(s.senders, s.inbox)
@@ -94,18 +93,12 @@ func (s *Service) Ensure(ctx context.Context, p Profile) (userID id.ID, err erro
 	if err := p.check(); err != nil {
 		return 0, err
 	}
-	u, err := findUserByPhone(ctx, s.o.DB.Write, p.Phone)
-	if errors.Is(err, ErrUserNotFound) {
-		u, err = s.create(ctx, p)
-		if err == nil {
-			return u.ID, nil
-		}
-		if s.o.DB.IsDuplicate(err) { // somebody was faster
-			u, err = findUserByPhone(ctx, s.o.DB.Write, p.Phone)
-		}
-	}
+	u, created, err := s.findOrCreate(ctx, p)
 	if err != nil {
 		return 0, err
+	}
+	if created {
+		return u.ID, nil
 	}
 	c, err := s.changesOf(ctx, p)
 	if err != nil {

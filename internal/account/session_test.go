@@ -80,9 +80,9 @@ func TestHotPathAndRenewal(t *testing.T) {
 		t.Fatalf("%d calls in 400 ms", n)
 	}
 	const span = 2 * time.Hour
-	for range int(span / (2 * time.Second)) {
+	for range int(span / (10 * time.Second)) {
 		w.me(token).want(t, 200, "")
-		w.clock.advance(2 * time.Second)
+		w.clock.advance(10 * time.Second)
 	}
 	if n := w.kv.touches.Load(); n < 20 || n > int64(span/(5*time.Minute)) {
 		t.Fatalf("%d renewals in %v of use, want at most one per 5 minutes", n, span)
@@ -127,7 +127,7 @@ func TestAbsoluteLimit(t *testing.T) {
 		const month = 30 * 24 * time.Hour
 		last := time.Duration(0)
 		for {
-			w.clock.advance(4 * time.Minute)
+			w.clock.advance(19 * time.Minute)
 			if w.resolve(token).User == nil {
 				break
 			}
@@ -136,7 +136,7 @@ func TestAbsoluteLimit(t *testing.T) {
 				t.Fatalf("alive after %v", last)
 			}
 		}
-		if last < month-10*time.Minute {
+		if last < month-25*time.Minute {
 			t.Fatalf("only %v", last)
 		}
 		w.me(token).want(t, 401, "auth.required")

@@ -22,7 +22,7 @@ func (s *Service) SignInWithCode(ctx context.Context, phone, code string, from D
 	if err := s.useCode(ctx, phone, code); err != nil {
 		return nil, err
 	}
-	u, err := s.findOrCreate(ctx, phone)
+	u, _, err := s.findOrCreate(ctx, Profile{Phone: phone})
 	if err != nil {
 		return nil, err
 	}
@@ -84,16 +84,18 @@ func (s *Service) open(ctx context.Context, u *user, from Device) (*SignIn, erro
 	return &SignIn{Token: token, EndsAt: ends, User: u.identity()}, nil
 }
 
-func (s *Service) findOrCreate(ctx context.Context, phone string) (*user, error) {
-	u, err := findUserByPhone(ctx, s.o.DB.Write, phone)
+// findOrCreate returns the user with the profile's phone; created = he is new and has all of the profile.
+func (s *Service) findOrCreate(ctx context.Context, p Profile) (u *user, created bool, err error) {
+	u, err = findUserByPhone(ctx, s.o.DB.Write, p.Phone)
 	if !errors.Is(err, ErrUserNotFound) {
-		return u, err
+		return u, false, err
 	}
-	u, err = s.create(ctx, Profile{Phone: phone})
-	if s.o.DB.IsDuplicate(err) { // the same phone signs in twice at once
-		return findUserByPhone(ctx, s.o.DB.Write, phone)
+	u, err = s.create(ctx, p)
+	if s.o.DB.IsDuplicate(err) { // another request for the same phone was faster
+		u, err = findUserByPhone(ctx, s.o.DB.Write, p.Phone)
+		return u, false, err
 	}
-	return u, err
+	return u, true, err
 }
 
 // create writes a new user. A taken phone makes a duplicate.
