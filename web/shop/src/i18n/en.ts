@@ -27,6 +27,7 @@ const en: typeof zhCN = {
     noRules: 'See the notice in the shop',
     shop: 'Valid at',
     heldAlso: 'You have one and may get another · View order',
+    another: 'Get another',
     hint: {
       scheduled: 'The button lights up by itself, by the server\'s clock',
       soon: 'Stay here, it is about to start',
@@ -95,8 +96,8 @@ const en: typeof zhCN = {
     checkAgain: 'Check again',
     closeHint: 'You may leave this page; nothing gets lost',
     keepUntil: 'Kept for you until {at} ({left} left)',
-    keepOver: 'Time is up, checking the order',
-    noPay: 'This version has no payment page yet; an order that is not paid in time is cancelled and its unit goes back on sale.',
+    keepOver: 'The time to pay is over',
+    noPay: 'This version takes no payments yet; the order stays in “My orders”.',
     orderId: 'Order no.',
     copy: 'Copy',
     copied: 'Copied',

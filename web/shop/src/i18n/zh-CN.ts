@@ -25,6 +25,7 @@ export default {
     noRules: '以店内说明为准',
     shop: '适用门店',
     heldAlso: '你已抢到一份，还可以再抢 · 查看订单',
+    another: '再抢一份',
     hint: {
       scheduled: '到点按钮会自动变亮，以服务器时间为准',
       soon: '别走开，马上开始',
@@ -93,8 +94,8 @@ export default {
     checkAgain: '再查一次',
     closeHint: '可以离开此页，结果不会丢失',
     keepUntil: '为你保留到 {at}（剩 {left}）',
-    keepOver: '保留时间已到，正在确认订单状态',
-    noPay: '本版本还没有支付页；到期未支付的订单会自动取消并退回库存。',
+    keepOver: '保留时间已到',
+    noPay: '本版本还没有支付功能，订单会保留在「我的订单」里。',
     orderId: '订单号',
     copy: '复制',
     copied: '已复制',

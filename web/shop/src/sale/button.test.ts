@@ -136,10 +136,19 @@ describe('orders the buyer holds', () => {
   })
 
   it('more may be bought below the limit, and the held one stays reachable', () => {
-    expect(view({ sale: sale({ limitPerUser: 2, mine: mine('unpaid') }) })).toMatchObject({
-      key: 'live',
-      alsoHeld: '70',
+    expect(view({ sale: sale({ limitPerUser: 2, mine: mine('paid') }) })).toMatchObject({ key: 'live', alsoHeld: '70' })
+  })
+
+  it('one that waits for payment comes before buying another', () => {
+    const some = sale({ limitPerUser: 2, mine: mine('unpaid') })
+    expect(view({ sale: some })).toMatchObject({ key: 'unpaid', orderId: '70', more: true })
+    expect(view({ sale: some, attempt: { kind: 'failed', code: 'sale.busy' } })).toMatchObject({
+      key: 'unpaid',
+      more: true,
+      reason: 'sale.busy',
     })
+    expect(view({ sale: some, attempt: { kind: 'limited', until: now + 1 } }).more).toBe(false)
+    expect(view({ sale: sale({ mine: mine('unpaid') }) }).more).toBeUndefined()
   })
 
   it('at the limit the most urgent order is shown', () => {

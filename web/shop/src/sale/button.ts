@@ -43,10 +43,12 @@ export interface ButtonView {
   ms?: number
   /** Share of the stock that is gone, 0..100 (live). */
   percent?: number
-  /** Why the last attempt failed: a problem code (failed, soldOut, ended, paused). */
+  /** Why the last attempt failed: a problem code (failed, unpaid, soldOut, ended, paused). */
   reason?: string
   /** An order of the buyer's that the button is not about: one is held, another may be bought. */
   alsoHeld?: string
+  /** Next to the order that waits for payment, another may be bought. */
+  more?: boolean
 }
 
 export interface ButtonInput {
@@ -82,7 +84,10 @@ export function buttonView(input: ButtonInput): ButtonView {
     return heldView(first)
   }
   const view = phaseView(input, sale, mine)
-  return first ? { ...view, alsoHeld: first.orderId } : view
+  if (!first) return view
+  // What waits for payment comes first, even while another one may be bought.
+  if (first.status === 'unpaid') return { ...heldView(first), more: view.action === 'grab', reason: view.reason }
+  return { ...view, alsoHeld: first.orderId }
 }
 
 /** attemptView is the state of an attempt whose result the server's data doesn't hold yet. */

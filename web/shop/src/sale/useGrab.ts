@@ -118,7 +118,12 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
     }
   }
 
-  return { view, now, tap }
+  /** another buys one more next to an order that the button is about. */
+  function another() {
+    if (view.value.more) void grab.value?.tap()
+  }
+
+  return { view, now, tap, another }
 }
 
 function closeToStart(sale: Sale | null): boolean {
