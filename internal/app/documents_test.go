@@ -13,7 +13,7 @@ import (
 )
 
 // open starts an App on a folder of its own and free ports.
-func open(t *testing.T, change func(*config.Config)) *App {
+func open(t testing.TB, change func(*config.Config)) *App {
 	t.Helper()
 	cfg := config.Default()
 	cfg.DataDir, cfg.Addr, cfg.AdminAddr = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"

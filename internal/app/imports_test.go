@@ -41,7 +41,7 @@ var law = map[string][]string{
 	"internal/kit/queue":           {},
 	"internal/kit/queue/queuetest": {"internal/kit/queue"},
 	"internal/kit/queue/sqlqueue":  {"internal/kit/queue", "internal/kit/store", "internal/kit/supervise"},
-	"internal/kit/api":             {"internal/kit/errs", "internal/kit/identity", "internal/kit/limit"},
+	"internal/kit/api":             {"internal/kit/errs", "internal/kit/id", "internal/kit/identity", "internal/kit/limit"},
 }
 
 // Tests may reach further (a whole path is tested where it begins), but not upward into app.

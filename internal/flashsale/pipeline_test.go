@@ -47,7 +47,7 @@ type pipeline struct {
 }
 
 // newPipeline opens the path with one live sale. The hand-over runs until the test ends; the writer runs when asked.
-func newPipeline(t *testing.T, stock int64, limit int) *pipeline {
+func newPipeline(t testing.TB, stock int64, limit int) *pipeline {
 	t.Helper()
 	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "t.db"))
 	if err != nil {
@@ -71,7 +71,7 @@ func newPipeline(t *testing.T, stock int64, limit int) *pipeline {
 }
 
 // start builds the path over the database, as a process does when it starts.
-func (p *pipeline) start(t *testing.T) {
+func (p *pipeline) start(t testing.TB) {
 	t.Helper()
 	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	p.broker = &queuetest.Faulty{Broker: sqlqueue.New(p.db, p.Now)}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"tandian/internal/kit/api"
 	"tandian/internal/kit/errs"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/queue"
@@ -178,7 +179,7 @@ func (v Verdict) refusal() error {
 	case SoldOut:
 		return ErrSoldOut
 	case LimitReached:
-		return ErrLimit.Set("orderIds", v.Orders)
+		return ErrLimit.Set(api.ExtraOrderIDs, v.Orders)
 	case NotStarted:
 		return ErrNotStarted
 	case Ended:

@@ -43,7 +43,7 @@ func handler(t *testing.T, caller *identity.Caller) http.Handler {
 		func(_ context.Context, i *in) (*out, error) {
 			switch i.Body.Name {
 			case "sold":
-				return nil, errSold.Set("orderIds", []string{"1"}).After(1500 * time.Millisecond)
+				return nil, errSold.Set(api.ExtraOrderIDs, []id.ID{1}).After(1500 * time.Millisecond)
 			case "boom":
 				return nil, errors.New("dial tcp 10.0.0.1: secret")
 			case "panic":

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/language"
 
 	"tandian/internal/kit/errs"
+	"tandian/internal/kit/id"
 	"tandian/internal/kit/limit"
 )
 
@@ -30,16 +31,15 @@ var (
 
 // Problem is an RFC 9457 document.
 type Problem struct {
-	Type         string         `json:"type" example:"/docs/errors#sale.sold_out"`
-	Title        string         `json:"title" doc:"The HTTP status in words"`
-	Status       int            `json:"status"`
-	Detail       string         `json:"detail" doc:"For people, in the language of Accept-Language (zh default, en)"`
-	Code         string         `json:"code" doc:"For programs; see docs/errors.md" example:"sale.sold_out"`
-	RequestID    string         `json:"requestId"`
-	RetryAfterMS int64          `json:"retryAfterMs,omitempty"`
-	Errors       []Invalid      `json:"errors,omitempty" doc:"What is wrong where, for request.invalid and request.malformed"`
-	OrderIDs     []string       `json:"orderIds,omitempty" doc:"With sale.limit_reached: the orders that hold the limit"`
-	extra        map[string]any // members that particular errors add
+	Type         string    `json:"type" example:"/docs/errors#sale.sold_out"`
+	Title        string    `json:"title" doc:"The HTTP status in words"`
+	Status       int       `json:"status"`
+	Detail       string    `json:"detail" doc:"For people, in the language of Accept-Language (zh default, en)"`
+	Code         string    `json:"code" doc:"For programs; see docs/errors.md" example:"sale.sold_out"`
+	RequestID    string    `json:"requestId"`
+	RetryAfterMS int64     `json:"retryAfterMs,omitempty"`
+	Errors       []Invalid `json:"errors,omitempty" doc:"What is wrong where, for request.invalid and request.malformed"`
+	OrderIDs     []id.ID   `json:"orderIds,omitempty" doc:"With sale.limit_reached: the orders that hold the limit"`
 }
 
 // Invalid is one fault of a request.
@@ -60,21 +60,6 @@ func (p *Problem) GetHeaders() http.Header {
 	return http.Header{"Retry-After": {strconv.Itoa(limit.Seconds(millis(p.RetryAfterMS)))}}
 }
 
-// MarshalJSON merges the members that particular errors add.
-func (p *Problem) MarshalJSON() ([]byte, error) {
-	type plain Problem
-	b, err := json.Marshal((*plain)(p))
-	if err != nil || len(p.extra) == 0 {
-		return b, err
-	}
-	members := map[string]any{}
-	if err := json.Unmarshal(b, &members); err != nil {
-		return nil, err
-	}
-	maps.Copy(members, p.extra)
-	return json.Marshal(members)
-}
-
 // problem turns any error into the document, logging the cause of internal ones: this is the only place that does.
 func (a *API) problem(req *Request, err error) *Problem {
 	e := errs.From(err)
@@ -83,7 +68,9 @@ func (a *API) problem(req *Request, err error) *Problem {
 	}
 	a.errors.WithLabelValues(e.Code).Inc()
 	p := &Problem{Type: "/docs/errors#" + e.Code, Status: e.Kind.Status(), Detail: e.Text(req.Language()), Code: e.Code,
-		RequestID: req.ID, RetryAfterMS: e.RetryAfter.Milliseconds(), extra: e.Extra}
+		RequestID: req.ID, RetryAfterMS: e.RetryAfter.Milliseconds()}
+	p.Errors, _ = e.Extra[extraErrors].([]Invalid)
+	p.OrderIDs, _ = e.Extra[ExtraOrderIDs].([]id.ID)
 	p.Title = http.StatusText(p.Status)
 	return p
 }
@@ -135,7 +122,13 @@ func fromHuma(ctx huma.Context, status int, msg string, faults ...error) huma.St
 }
 
 // Faults is an error value for checks that huma's schema can't express.
-func Faults(faults ...Invalid) error { return ErrInvalid.Set("errors", faults) }
+func Faults(faults ...Invalid) error { return ErrInvalid.Set(extraErrors, faults) }
+
+// Keys of errs.Error.Extra that a problem shows.
+const (
+	extraErrors   = "errors"
+	ExtraOrderIDs = "orderIds" // []id.ID
+)
 
 var languages = language.NewMatcher([]language.Tag{language.SimplifiedChinese, language.English})
 
