@@ -20,6 +20,7 @@ function dropForeignFont(): Plugin {
 export default defineConfig({
   root: import.meta.dirname,
   base: '/',
+  cacheDir: '../node_modules/.vite',
   plugins: [dropForeignFont(), vue()],
   define: {
     __VUE_OPTIONS_API__: 'false',
