@@ -13,14 +13,10 @@ import (
 	"tandian/internal/kit/limit"
 )
 
-// What everybody may read, and what a merchant writes by hand.
-var (
-	reading = limit.Rule{IP: limit.PerSecond(50)}
-	writing = limit.Rule{User: limit.PerMinute(60)}
-)
-
 // Routes registers the shops' operations.
 func (s *Service) Routes(a *api.API) {
+	reading := limit.Rule{IP: limit.PerSecond(50)}
+	writing := limit.Rule{User: limit.PerMinute(60)} // by hand
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/categories", ID: "list-categories", Tag: "Shops", Summary: "All categories in their order",
 		Limit: reading}, s.getCategories)
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/shops", ID: "list-shops", Tag: "Shops", Summary: "Find shops by word, category and distance",

@@ -40,7 +40,7 @@ func findShops(ctx context.Context, q store.Querier, ids []id.ID) (map[id.ID]*Sh
 		return found, nil
 	}
 	var rows []*Shop
-	if err := q.NewSelect().Model(&rows).Where("id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+	if err := q.NewSelect().Model(&rows).Where("id IN (?)", bun.List(ids)).Scan(ctx); err != nil {
 		return nil, err
 	}
 	for _, r := range rows {

@@ -11,14 +11,10 @@ import (
 	"tandian/internal/kit/limit"
 )
 
-// What everybody may read, and what a merchant writes by hand.
-var (
-	reading = limit.Rule{IP: limit.PerSecond(50)}
-	writing = limit.Rule{User: limit.PerMinute(60)}
-)
-
 // Routes registers the vouchers' operations.
 func (s *Service) Routes(a *api.API) {
+	reading := limit.Rule{IP: limit.PerSecond(50)}
+	writing := limit.Rule{User: limit.PerMinute(60)} // by hand
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/shops/{id}/vouchers", ID: "list-vouchers", Tag: "Vouchers", Summary: "A shop's vouchers, the newest first; those off the shelf only for its owner and operators",
 		Limit: reading}, s.getVouchers)
 	api.Handle(a, api.Route{Method: http.MethodPost, Path: "/shops/{id}/vouchers", ID: "create-voucher", Tag: "Vouchers", Summary: "Put a voucher on sale (the shop's owner and operators)",

@@ -49,7 +49,7 @@ func FindSpare(ctx context.Context, q store.Querier, shopID id.ID, title string)
 // FindOldestTitled returns the oldest voucher of each title that has one.
 func FindOldestTitled(ctx context.Context, q store.Querier, titles []string) ([]*Voucher, error) {
 	var list []*Voucher
-	err := q.NewSelect().Model(&list).Where("id IN (SELECT MIN(id) FROM voucher WHERE title IN (?) GROUP BY title)", bun.In(titles)).Scan(ctx)
+	err := q.NewSelect().Model(&list).Where("id IN (SELECT MIN(id) FROM voucher WHERE title IN (?) GROUP BY title)", bun.List(titles)).Scan(ctx)
 	return list, err
 }
 
@@ -62,7 +62,7 @@ func InsertVouchers(ctx context.Context, q store.Querier, list ...*Voucher) erro
 // ShelveEnded takes vouchers of those titles off the shelf whose sale ended at the instant or before.
 func ShelveEnded(ctx context.Context, q store.Querier, titles []string, ended, now time.Time) error {
 	_, err := q.NewUpdate().Model((*Voucher)(nil)).Set("status = ?, updated_at = ?", OffShelf, store.Millis(now)).
-		Where("status = ? AND title IN (?)", OnSale, bun.In(titles)).
+		Where("status = ? AND title IN (?)", OnSale, bun.List(titles)).
 		Where("id IN (SELECT voucher_id FROM sale WHERE ends_at <= ?)", store.Millis(ended)).Exec(ctx)
 	return err
 }
