@@ -64,6 +64,7 @@ func TestGrabCatchesSeededFaults(t *testing.T) {
 	for fault, caught := range map[string]func(Invariants) bool{
 		"skip_unique":          func(v Invariants) bool { return v.OverLimit > 0 },
 		"ack_before_commit":    func(v Invariants) bool { return v.Lost > 0 },
+		"lose_and_resend":      func(v Invariants) bool { return v.Recovered > 0 && v.Lost == 0 },
 		"release_twice":        func(v Invariants) bool { return !v.GateEqualsDB },
 		"ignore_end":           func(v Invariants) bool { return v.OutsideWindow > 0 },
 		"accept_without_queue": func(v Invariants) bool { return v.Lost > 0 },
@@ -74,7 +75,9 @@ func TestGrabCatchesSeededFaults(t *testing.T) {
 			}
 			t.Parallel()
 			o := small(t, fault)
-			o.RestTimeout = 3 * time.Second // lost orders never come
+			if fault != "lose_and_resend" {
+				o.RestTimeout = 3 * time.Second // lost orders never come
+			}
 			report, err := Grab(t.Context(), o)
 			var violation *ViolationError
 			if !errors.As(err, &violation) || violation.ExitCode() != 3 {

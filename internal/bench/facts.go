@@ -12,7 +12,7 @@ import (
 // facts collects what exists once the sales are at rest.
 func (g *grab) facts(ctx context.Context) (Facts, error) {
 	g.meter.enter("rest", 0)
-	f := Facts{Rows: map[string]Order{}, Missed: g.missed, Planted: g.planted, Excused: map[string]bool{}, Complete: g.db != nil}
+	f := Facts{Rows: map[string]Order{}, Missed: g.missed, Planted: g.planted, Stuck: int(g.stuck), Excused: map[string]bool{}, Complete: g.db != nil}
 	for i := range g.sales {
 		s, err := g.saleFacts(ctx, i)
 		if err != nil {

@@ -44,6 +44,8 @@ type fake struct {
 	sales    map[int64]*fakeSale // guarded by mu
 	nextUser int64               // guarded by mu
 	accepts  int                 // guarded by mu
+	lost     []message           // guarded by mu: to be sent again after lostAt + 2.5 s
+	lostAt   time.Time           // guarded by mu
 	wake     chan struct{}
 }
 
@@ -263,8 +265,7 @@ func (f *fake) grab(w http.ResponseWriter, r *http.Request) {
 	s.gate--
 	s.take(id, user, r.Header.Get("Idempotency-Key"))
 	if f.fault != "accept_without_queue" || f.accepts%10 != 0 {
-		_, err := f.db.Exec("INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?)", id, s.ID, user, slot, r.Header.Get("Idempotency-Key"), now.UnixMilli())
-		if err != nil {
+		if f.send(message{id, s.ID, user, slot, r.Header.Get("Idempotency-Key"), now.UnixMilli()}) != nil {
 			refuse(w, 503, "sale.unknown")
 			return
 		}
@@ -283,6 +284,7 @@ func (f *fake) write(ctx context.Context) {
 	defer tick.Stop()
 	for batches := 0; ; {
 		f.mu.Lock()
+		f.resend()
 		n := f.writeBatch(batches)
 		f.mu.Unlock()
 		if n > 0 {
@@ -298,14 +300,33 @@ func (f *fake) write(ctx context.Context) {
 	}
 }
 
+// message is a row of the queue.
+type message struct {
+	id, sale, user int64
+	slot           sql.NullInt64
+	request        string
+	admitted       int64
+}
+
+// send puts a message into the queue.
+func (f *fake) send(m message) error {
+	_, err := f.db.Exec("INSERT INTO queue VALUES (?, ?, ?, ?, ?, ?)", m.id, m.sale, m.user, m.slot, m.request, m.admitted)
+	return err
+}
+
+// resend is the scan that finds what the writer has lost.
+func (f *fake) resend() {
+	if f.lost == nil || time.Since(f.lostAt) < 2500*time.Millisecond {
+		return
+	}
+	for _, m := range f.lost {
+		_ = f.send(m)
+	}
+	f.lost = nil
+}
+
 // writeBatch turns queue rows into orders and returns their number.
 func (f *fake) writeBatch(batches int) int {
-	type message struct {
-		id, sale, user int64
-		slot           sql.NullInt64
-		request        string
-		admitted       int64
-	}
 	tx, err := f.db.Begin()
 	if err != nil {
 		return 0
@@ -329,6 +350,10 @@ func (f *fake) writeBatch(batches int) int {
 		_, _ = tx.Exec("DELETE FROM queue WHERE id = ?", m.id)
 		if f.fault == "ack_before_commit" && batches == 3 {
 			continue // acked, and the batch is lost
+		}
+		if f.fault == "lose_and_resend" && m.sale == 1 && f.lostAt.IsZero() {
+			f.lost, f.lostAt = append(f.lost, m), time.Now()
+			continue
 		}
 		const insert = "INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 		if _, err := tx.Exec(insert, m.id, m.sale, m.user, m.slot, m.request, 1, nil, m.admitted); err != nil {

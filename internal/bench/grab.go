@@ -40,6 +40,7 @@ type grab struct {
 	times   work        // all slices of GET /time
 	slices  []grabSlice // of the main sale
 	stalled bool        // a wait for rest has failed once; later ones are kept short
+	stuck   int64       // orders seen without a row while the queue was empty and nothing had been killed
 }
 
 // grabSlice is a stretch of the main sale and the drain after it.
@@ -177,18 +178,6 @@ func (g *grab) slice(ctx, load context.Context, part []visit) (s grabSlice) {
 		s.Tally.add(op)
 	}
 	return s
-}
-
-// drained waits for the rows of all orders accepted so far.
-func (g *grab) drained(ctx context.Context, start time.Time, load time.Duration) (written, drain time.Duration) {
-	if g.stalled {
-		return 0, 0
-	}
-	written, ok := g.awaitWritten(ctx, start, g.sales[mainSale].id, g.accepted.Load(), func(s saleState) {
-		g.peaks[mainSale] = max(g.peaks[mainSale], s.DB.Live)
-	})
-	g.stalled = !ok
-	return written, max(written-load, 0)
 }
 
 // visit is one user's stay. In an open loop it waits for its arrival.

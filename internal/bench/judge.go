@@ -43,6 +43,7 @@ type Facts struct {
 	Rows       map[string]Order // orders found otherwise: rows, or the buyers' own lists
 	Complete   bool             // Rows holds every row of the sales
 	Planted    map[string]bool  // ids of rows bench made itself
+	Stuck      int              // orders seen without a row and without a message, though nothing was killed
 	Excused    map[string]bool  // owners who never got an answer to some attempt
 }
 
@@ -58,6 +59,7 @@ type Invariants struct {
 	WrongReplay   int      `json:"wrongReplay"`   // an equal key that got another order, a refusal that hides the buyer's own
 	WrongAnswer   int      `json:"wrongAnswer"`   // definite answers that contradict the rules of the sale
 	Unsettled     int      `json:"unsettled"`     // accepted ids without an end, or failed without a reason
+	Recovered     int      `json:"recovered"`     // orders whose message got lost unprovoked; a later scan found them
 	GateEqualsDB  bool     `json:"gateEqualsDb"`
 	Conserved     bool     `json:"conserved"` // released = stock + live
 	AtRest        bool     `json:"atRest"`
@@ -89,6 +91,7 @@ func (v *Invariants) add(o Invariants) {
 	v.WrongReplay += o.WrongReplay
 	v.WrongAnswer += o.WrongAnswer
 	v.Unsettled += o.Unsettled
+	v.Recovered += o.Recovered
 	v.GateEqualsDB = v.GateEqualsDB && o.GateEqualsDB
 	v.Conserved = v.Conserved && o.Conserved
 	v.AtRest = v.AtRest && o.AtRest
@@ -106,7 +109,10 @@ func Judge(h *History, f Facts) Invariants {
 	v.judgeAccepted(t, f)
 	v.judgeAnswers(h, t, f)
 	v.judgeRows(t, f)
-	v.OK = v.Oversold+v.OverLimit+v.Lost+v.Ghost+v.OutsideWindow+v.Duplicate+v.WrongReplay+v.WrongAnswer+v.Unsettled == 0 &&
+	if n := f.Stuck - v.Lost - v.Unsettled; n > 0 {
+		v.note(&v.Recovered, n, "%d accepted orders had no row though the queue was empty, and got one later", n)
+	}
+	v.OK = v.Oversold+v.OverLimit+v.Lost+v.Ghost+v.OutsideWindow+v.Duplicate+v.WrongReplay+v.WrongAnswer+v.Unsettled+v.Recovered == 0 &&
 		v.GateEqualsDB && v.Conserved && v.AtRest
 	return v
 }

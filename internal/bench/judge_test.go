@@ -66,6 +66,8 @@ func TestJudge(t *testing.T) {
 			delete(f.Rows, "101")
 			f.Sales[0].QueueEmpty = true
 		}, func(v Invariants) bool { return v.Lost == 1 }},
+		{"a message was lost and found", func(h *History, f *Facts) { f.Stuck = 2 }, func(v Invariants) bool { return v.Recovered == 2 && v.Lost == 0 }},
+		{"a message was lost for good", func(h *History, f *Facts) { f.Stuck = 1; delete(f.Lookups, "101"); delete(f.Rows, "101") }, func(v Invariants) bool { return v.Recovered == 0 && v.Lost == 1 }},
 		{"failed without a reason", func(h *History, f *Facts) { f.Lookups["104"] = Order{Status: "failed"} }, func(v Invariants) bool { return v.Unsettled == 1 }},
 		{"lookup never answered, and no row", func(h *History, f *Facts) {
 			delete(f.Lookups, "101")

@@ -71,7 +71,7 @@ func (v *Invariants) text(b *strings.Builder, say speech) {
 	}{
 		{"超卖", "oversold", v.Oversold}, {"超过限购", "over the limit", v.OverLimit}, {"丢单", "lost", v.Lost}, {"幽灵单", "ghost", v.Ghost},
 		{"时间窗外成交", "outside the window", v.OutsideWindow}, {"一单两主", "one id, two users", v.Duplicate}, {"重放不一致", "wrong replay", v.WrongReplay},
-		{"答复有误", "wrong answer", v.WrongAnswer}, {"未了结", "unsettled", v.Unsettled},
+		{"答复有误", "wrong answer", v.WrongAnswer}, {"未了结", "unsettled", v.Unsettled}, {"消息丢失后补回", "recovered after a lost message", v.Recovered},
 	} {
 		fmt.Fprintf(b, "  %s %s %d\n", mark(c.n == 0), say(c.zh, c.en), c.n)
 	}
