@@ -143,6 +143,23 @@ func TestAbsoluteLimit(t *testing.T) {
 	}
 }
 
+// A2: sessions that were opened under a longer limit end by the one in force.
+func TestAbsoluteLimitShortened(t *testing.T) {
+	w := newTown(t)
+	token, _ := w.signIn(alice)
+	strict := newTown(t, func(o *account.Options) {
+		o.DB, o.KV, o.Now, o.SessionMax = w.db, w.kv, w.clock.Now, 20*time.Minute
+	})
+	w.clock.advance(20*time.Minute - time.Millisecond)
+	if strict.resolve(token).User == nil {
+		t.Fatal("too early")
+	}
+	w.clock.advance(time.Millisecond)
+	if strict.resolve(token).User != nil || w.resolve(token).User == nil {
+		t.Fatal("alive after 20 minutes")
+	}
+}
+
 // A4, W14: after logout the token is dead at once, other sessions live, the cookie goes.
 func TestSignOut(t *testing.T) {
 	w := newTown(t)
