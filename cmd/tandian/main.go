@@ -40,7 +40,9 @@ const (
 type commandLine struct {
 	Demo        demoCommand        `cmd:"" default:"withargs" help:"Everything in one process with the demo town: what tandian alone does."`
 	Serve       serveCommand       `cmd:"" help:"Serve the shop and the API."`
+	Migrate     migrateCommand     `cmd:"" help:"Bring the database to another version of the schema."`
 	Seed        seedCommand        `cmd:"" help:"Put the demo town into an empty database."`
+	Admin       adminCommand       `cmd:"" help:"Accounts with more rights."`
 	Bench       benchCommand       `cmd:"" help:"Load a server and judge what happened."`
 	Config      configCommand      `cmd:"" help:"Show, check or begin a configuration."`
 	OpenAPI     openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document."`

@@ -49,6 +49,9 @@ func (c clock) newID() string {
 	return u.String()
 }
 
+// apiVersion is what the OpenAPI document carries: the version of the API's shape, not of the build.
+const apiVersion = "1"
+
 // App is the whole program, ready to run.
 type App struct {
 	cfg     *config.Config
@@ -136,7 +139,7 @@ func (a *App) build() error {
 	a.orders = &order.Service{DB: b.db, Seats: a.sales, Now: c.now, Log: a.log, Watch: order.NewWatch(b.db), Closing: a.closing}
 	a.writer.Seats, a.writer.Written = a.sales, a.orders.Watch.Poke
 
-	a.api = api.New(api.Options{Version: Version(), Log: a.log, Metrics: a.metrics, Now: c.now, Rand: c.rand,
+	a.api = api.New(api.Options{Version: apiVersion, Log: a.log, Metrics: a.metrics, Now: c.now, Rand: c.rand,
 		Limiter: limit.New(c.now, limit.Override{Global: cfg.LimitGlobal, IP: cfg.LimitIP, User: cfg.LimitUser}),
 		Resolve: a.accounts.Resolve, ClientIP: clientIP})
 	a.routes()

@@ -42,8 +42,15 @@ const (
 	sessionTrust = time.Minute
 )
 
-// embedded opens the stores that need nothing installed: SQLite for rows and queue, memory for gate and sessions.
-func embedded(ctx context.Context, cfg *config.Config, c clock, onError func(string) func(error)) (b *backend, err error) {
+// database is the opened store of rows.
+type database struct {
+	*store.DB
+	dialect schema.Dialect
+	close   func() error
+}
+
+// openDatabase opens the rows without touching their tables.
+func openDatabase(ctx context.Context, cfg *config.Config) (*database, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o750); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
@@ -56,19 +63,27 @@ func embedded(ctx context.Context, cfg *config.Config, c clock, onError func(str
 		unlock()
 		return nil, err
 	}
-	b = &backend{mode: "embedded", db: db, stores: []string{db.Name + "  " + cfg.DataDir}, gate: flashsale.NewMemoryGate(c.now), broker: sqlqueue.New(db, c.now),
-		backlog: backlog, sessionsFor: sessionTrust, handovers: 1}
-	b.close = func() error { defer unlock(); return db.Close() }
+	return &database{DB: db, dialect: schema.SQLite, close: func() error { defer unlock(); return db.Close() }}, nil
+}
+
+// embedded opens the stores that need nothing installed: SQLite for rows and queue, memory for gate and sessions.
+func embedded(ctx context.Context, cfg *config.Config, c clock, onError func(string) func(error)) (b *backend, err error) {
+	db, err := openDatabase(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	b = &backend{mode: "embedded", db: db.DB, close: db.close, stores: []string{db.Name + "  " + cfg.DataDir}, gate: flashsale.NewMemoryGate(c.now),
+		broker: sqlqueue.New(db.DB, c.now), backlog: backlog, sessionsFor: sessionTrust, handovers: 1}
 	defer func() {
 		if err != nil {
 			_ = b.close()
 		}
 	}()
-	if _, err := schema.Up(ctx, schema.SQLite, db.Write.DB); err != nil {
+	if _, err := schema.Up(ctx, db.dialect, db.Write.DB); err != nil {
 		return nil, err
 	}
 	memory := kv.NewMemory(c.now)
-	journal := &kv.Journal{Memory: memory, DB: db}
+	journal := &kv.Journal{Memory: memory, DB: db.DB}
 	if err := journal.Load(ctx); err != nil {
 		return nil, err
 	}

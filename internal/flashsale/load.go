@@ -57,7 +57,7 @@ func (s *Service) snapshot(ctx context.Context, saleID id.ID) (*Snapshot, error)
 		if snap.Epoch, err = voucher.RaiseEpoch(ctx, tx, saleID); err != nil {
 			return err
 		}
-		offer, err := voucher.FindOffer(ctx, tx, saleID)
+		offer, err := voucher.FindOffer(ctx, s.DB, tx, saleID)
 		if err != nil {
 			return err
 		}

@@ -54,3 +54,25 @@ func cpu(b *testing.B) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// BenchmarkFind is what a buyer's look at his order costs without HTTP.
+func BenchmarkFind(b *testing.B) {
+	p := newPipeline(b, 10, 1)
+	orderID := p.grab(b, 1, "key-00000001")
+	p.drain(b)
+	for b.Loop() {
+		if _, err := p.orders.Find(b.Context(), 1, orderID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkSale is what a look at the sale page costs without HTTP.
+func BenchmarkSale(b *testing.B) {
+	p := newPipeline(b, 10, 1)
+	for b.Loop() {
+		if _, err := p.Sale(b.Context(), p.sale); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -103,7 +103,7 @@ func (p *pipeline) start(t testing.TB) {
 }
 
 // drain runs the writer until the queue is empty.
-func (p *pipeline) drain(t *testing.T) {
+func (p *pipeline) drain(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -119,7 +119,7 @@ func (p *pipeline) drain(t *testing.T) {
 	}
 }
 
-func (p *pipeline) grab(t *testing.T, user id.ID, key string) id.ID {
+func (p *pipeline) grab(t testing.TB, user id.ID, key string) id.ID {
 	t.Helper()
 	orderID, err := p.Grab(t.Context(), user, p.sale, key)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *pipeline) want(t *testing.T, gate, pending, db, live int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	offer, err := voucher.FindOffer(t.Context(), p.db.Read, p.sale)
+	offer, err := voucher.FindOffer(t.Context(), p.db, p.db.Read, p.sale)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,7 +220,7 @@ func (s *Service) inspect(ctx context.Context, in *idInput) (*struct{ Body inspe
 	if _, err := identity.RequireRole(ctx, identity.Operator, identity.ReadOnly); err != nil {
 		return nil, err
 	}
-	offer, err := voucher.FindOffer(ctx, s.DB.Read, in.ID.ID)
+	offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, in.ID.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -85,14 +85,11 @@ func checkWindow(row *voucher.FlashSale) error {
 }
 
 func (s *Service) mayWriteVoucher(ctx context.Context, voucherID id.ID) error {
-	titles, err := voucher.FindTitles(ctx, s.DB.Read, []id.ID{voucherID})
+	title, err := voucher.FindTitle(ctx, s.DB, s.DB.Read, voucherID)
 	if err != nil {
 		return err
 	}
-	if len(titles) == 0 {
-		return voucher.ErrNotFound
-	}
-	return s.Owners.MayWrite(ctx, titles[0].ShopID)
+	return s.Owners.MayWrite(ctx, title.ShopID)
 }
 
 // entry is an audit line about a sale by the caller.
@@ -109,7 +106,7 @@ func (s *Service) entry(ctx context.Context, action string, saleID id.ID, detail
 // until then, never after change has returned.
 func (s *Service) change(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error,
 	tell func(ctx context.Context, row *voucher.Offer) error) (*Sale, error) {
-	offer, err := voucher.FindOffer(ctx, s.DB.Read, saleID)
+	offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +125,7 @@ func (s *Service) changeLocked(ctx context.Context, saleID id.ID, action string,
 	defer unlock()
 	var row *voucher.Offer
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		if row, err = voucher.FindOffer(ctx, tx, saleID); err != nil {
+		if row, err = voucher.FindOffer(ctx, s.DB, tx, saleID); err != nil {
 			return err
 		}
 		if err := fn(ctx, tx, row); err != nil {
@@ -211,7 +208,7 @@ type Sale struct {
 
 // Sale returns one sale, with the caller's own orders of it if he is signed in. It returns voucher.ErrSaleNotFound.
 func (s *Service) Sale(ctx context.Context, saleID id.ID) (*Sale, error) {
-	offer, err := voucher.FindOffer(ctx, s.DB.Read, saleID)
+	offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (r *Releaser) Turn(ctx context.Context) error {
 		done = append(done, row.OrderID)
 	}
 	if len(done) > 0 {
-		if _, err := r.DB.Write.NewDelete().Model((*release)(nil)).Where("order_id IN (?)", bun.In(done)).Exec(ctx); err != nil {
+		if _, err := r.DB.Write.NewDelete().Model((*release)(nil)).Where("order_id IN (?)", bun.List(done)).Exec(ctx); err != nil {
 			return fmt.Errorf("delete gate_release: %w", err)
 		}
 	}
@@ -74,7 +74,7 @@ func (f *Forwarder) Turn(ctx context.Context) error {
 		done = append(done, row.ID)
 	}
 	if len(done) > 0 {
-		if _, err := f.DB.Write.NewDelete().Model((*outboxRow)(nil)).Where("id IN (?)", bun.In(done)).Exec(ctx); err != nil {
+		if _, err := f.DB.Write.NewDelete().Model((*outboxRow)(nil)).Where("id IN (?)", bun.List(done)).Exec(ctx); err != nil {
 			return fmt.Errorf("delete outbox: %w", err)
 		}
 	}

@@ -27,23 +27,16 @@ type Service struct {
 // View is an order as its owner may see it.
 type View struct {
 	Order
-	Voucher Voucher
+	Voucher voucher.Title
 	History []Move
 	Age     time.Duration // since admission, while queued
-}
-
-// Voucher is what an order shows of what was bought.
-type Voucher struct {
-	ID     id.ID
-	Title  string
-	ShopID id.ID
 }
 
 // Find returns the order of that id if it is the user's. An accepted id is never "not found": between the gate's
 // answer and the writer's commit it is found at the gate. It returns ErrNotFound, or ErrUnknown while that can't
 // be told.
 func (s *Service) Find(ctx context.Context, userID, orderID id.ID) (*View, error) {
-	row, err := findByID(ctx, s.DB.Read, orderID)
+	row, err := findByID(ctx, s.DB, s.DB.Read, orderID)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +46,7 @@ func (s *Service) Find(ctx context.Context, userID, orderID id.ID) (*View, error
 			return nil, ErrUnknown.With(err)
 		}
 		// It may have been written between the two looks.
-		if row, err = findByID(ctx, s.DB.Read, orderID); err != nil {
+		if row, err = findByID(ctx, s.DB, s.DB.Read, orderID); err != nil {
 			return nil, err
 		}
 		if row == nil && r != nil {
@@ -77,18 +70,15 @@ func (s *Service) view(ctx context.Context, row *Order) (*View, error) {
 	v := &View{Order: *row}
 	if row.Status == Queued {
 		v.Age = age(s.Now(), row.AdmittedAt)
-	} else if err := s.DB.Read.NewSelect().Model(&v.History).Where("order_id = ?", row.ID).Order("at", "from_status").Scan(ctx); err != nil {
+	} else if err := s.DB.Select(ctx, s.DB.Read, &v.History, `SELECT * FROM order_history WHERE order_id = ? ORDER BY at, from_status`, int64(row.ID)); err != nil {
 		return nil, err
 	}
-	vouchers, err := s.vouchers(ctx, []*View{v})
-	if err != nil {
-		return nil, err
-	}
-	v.Voucher = vouchers[row.VoucherID]
-	return v, nil
+	title, err := voucher.FindTitle(ctx, s.DB, s.DB.Read, row.VoucherID)
+	v.Voucher = title
+	return v, err
 }
 
-func (s *Service) vouchers(ctx context.Context, views []*View) (map[id.ID]Voucher, error) {
+func (s *Service) vouchers(ctx context.Context, views []*View) (map[id.ID]voucher.Title, error) {
 	ids := make([]id.ID, len(views))
 	for i, v := range views {
 		ids[i] = v.VoucherID
@@ -97,9 +87,9 @@ func (s *Service) vouchers(ctx context.Context, views []*View) (map[id.ID]Vouche
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[id.ID]Voucher, len(rows))
+	found := make(map[id.ID]voucher.Title, len(rows))
 	for _, r := range rows {
-		found[r.ID] = Voucher{ID: r.ID, Title: r.Title, ShopID: r.ShopID}
+		found[r.ID] = r
 	}
 	return found, nil
 }
@@ -154,7 +144,7 @@ func dropWaiting(views []*View, written id.ID) []*View {
 // changedSince reads, in one query, which of the ids have a row, and when it last changed.
 func changedSince(ctx context.Context, q store.Querier, ids []id.ID) (map[id.ID]int64, error) {
 	var rows []Order
-	if err := q.NewSelect().Model(&rows).Column("id", "status", "updated_at").Where("id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+	if err := q.NewSelect().Model(&rows).Column("id", "status", "updated_at").Where("id IN (?)", bun.List(ids)).Scan(ctx); err != nil {
 		return nil, err
 	}
 	found := make(map[id.ID]int64, len(rows))

@@ -23,9 +23,9 @@ type release struct {
 }
 
 // findByID returns nil if there is no such row.
-func findByID(ctx context.Context, q store.Querier, orderID id.ID) (*Order, error) {
+func findByID(ctx context.Context, db *store.DB, q store.Querier, orderID id.ID) (*Order, error) {
 	o := &Order{}
-	err := q.NewSelect().Model(o).Where("id = ?", orderID).Scan(ctx)
+	err := db.Get(ctx, q, o, `SELECT * FROM orders WHERE id = ?`, int64(orderID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -39,7 +39,7 @@ func existing(ctx context.Context, q store.Querier, rs []Reservation) (map[id.ID
 		ids[i] = r.OrderID
 	}
 	var rows []Order
-	if err := q.NewSelect().Model(&rows).Column("id", "status").Where("id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+	if err := q.NewSelect().Model(&rows).Column("id", "status").Where("id IN (?)", bun.List(ids)).Scan(ctx); err != nil {
 		return nil, err
 	}
 	found := make(map[id.ID]Status, len(rs))

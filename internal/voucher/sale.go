@@ -77,12 +77,15 @@ func (s *FlashSale) Phase(now time.Time) Phase {
 // ErrSaleNotFound answers an id that no sale has.
 var ErrSaleNotFound = errs.Define("sale.not_found", errs.NotFound, "没有这个秒杀活动。", "No such sale.")
 
-const offerColumns = `sale.*, v.shop_id, v.title, v.sub_title, v.rules, v.pay_value, v.face_value`
+const (
+	offerColumns = `sale.*, v.shop_id, v.title, v.sub_title, v.rules, v.pay_value, v.face_value`
+	offerTables  = `sale JOIN voucher AS v ON v.id = sale.voucher_id`
+)
 
 // FindOffer returns ErrSaleNotFound if there is no such sale.
-func FindOffer(ctx context.Context, q store.Querier, saleID id.ID) (*Offer, error) {
+func FindOffer(ctx context.Context, db *store.DB, q store.Querier, saleID id.ID) (*Offer, error) {
 	o := &Offer{}
-	err := q.NewSelect().Model(o).ColumnExpr(offerColumns).Join("JOIN voucher AS v ON v.id = sale.voucher_id").Where("sale.id = ?", saleID).Scan(ctx)
+	err := db.Get(ctx, q, o, `SELECT `+offerColumns+` FROM `+offerTables+` WHERE sale.id = ?`, int64(saleID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrSaleNotFound
 	}
@@ -103,7 +106,7 @@ func FindSalesOf(ctx context.Context, q store.Querier, vouchers []id.ID) (map[id
 		return found, nil
 	}
 	var rows []*FlashSale
-	if err := q.NewSelect().Model(&rows).Where("voucher_id IN (?)", bun.In(vouchers)).Scan(ctx); err != nil {
+	if err := q.NewSelect().Model(&rows).Where("voucher_id IN (?)", bun.List(vouchers)).Scan(ctx); err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
@@ -127,7 +130,7 @@ func InsertSale(ctx context.Context, db *store.DB, q store.Querier, s *FlashSale
 
 // TakeStock lowers the stock by n unless that would leave it below zero; false = not enough left.
 func TakeStock(ctx context.Context, q store.Querier, saleID id.ID, n, now int64) (bool, error) {
-	got, err := store.Affected(ctx, q, `UPDATE sale SET stock = stock - ?, updated_at = ? WHERE id = ? AND stock >= ?`, n, now, saleID, n)
+	got, err := store.Affected(ctx, q, `UPDATE sale SET stock = stock - ?, updated_at = ? WHERE id = ? AND stock >= ?`, n, now, int64(saleID), n)
 	return got == 1, err
 }
 
@@ -135,13 +138,13 @@ func TakeStock(ctx context.Context, q store.Querier, saleID id.ID, n, now int64)
 // stock left does not cover the reduction.
 func ReleaseStock(ctx context.Context, q store.Querier, saleID id.ID, delta, now int64) (bool, error) {
 	got, err := store.Affected(ctx, q, `UPDATE sale SET stock = stock + ?, stock_released = stock_released + ?, updated_at = ? WHERE id = ? AND stock + ? >= 0`,
-		delta, delta, now, saleID, delta)
+		delta, delta, now, int64(saleID), delta)
 	return got == 1, err
 }
 
 // RaiseEpoch starts a new life of the sale's gate and returns its number.
 func RaiseEpoch(ctx context.Context, q store.Querier, saleID id.ID) (epoch int64, err error) {
-	got, err := store.Affected(ctx, q, `UPDATE sale SET epoch = epoch + 1 WHERE id = ?`, saleID)
+	got, err := store.Affected(ctx, q, `UPDATE sale SET epoch = epoch + 1 WHERE id = ?`, int64(saleID))
 	if err == nil && got == 0 {
 		return 0, ErrSaleNotFound
 	}
@@ -158,13 +161,22 @@ type Title struct {
 	ShopID id.ID
 }
 
+// FindTitle returns ErrNotFound if there is no such voucher.
+func FindTitle(ctx context.Context, db *store.DB, q store.Querier, voucherID id.ID) (t Title, err error) {
+	err = db.Get(ctx, q, &t, `SELECT id, title, shop_id FROM voucher WHERE id = ?`, int64(voucherID))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return t, err
+}
+
 // FindTitles returns the titles of those ids that exist, in any order.
 func FindTitles(ctx context.Context, q store.Querier, ids []id.ID) ([]Title, error) {
 	var found []Title
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	err := q.NewSelect().Table("voucher").Column("id", "title", "shop_id").Where("id IN (?)", bun.In(ids)).Scan(ctx, &found)
+	err := q.NewSelect().Table("voucher").Column("id", "title", "shop_id").Where("id IN (?)", bun.List(ids)).Scan(ctx, &found)
 	return found, err
 }
 

@@ -57,7 +57,7 @@ func (j *Journal) Flush(ctx context.Context) error {
 			}
 		}
 		if len(deletes) > 0 {
-			if _, err := tx.NewDelete().Model((*row)(nil)).Where("k IN (?)", bun.In(deletes)).Exec(ctx); err != nil {
+			if _, err := tx.NewDelete().Model((*row)(nil)).Where("k IN (?)", bun.List(deletes)).Exec(ctx); err != nil {
 				return err
 			}
 		}

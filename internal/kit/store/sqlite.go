@@ -51,12 +51,13 @@ type connector struct {
 func (c *connector) Driver() driver.Driver { return &sqlite.Driver{} }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Driver().Open(c.dsn)
+	opened, err := c.Driver().Open(c.dsn)
 	if err != nil {
 		return nil, err
 	}
+	conn := &cachingConn{opened.(sqliteConn), map[string]driver.Stmt{}}
 	for pragma, want := range c.want {
-		got, err := pragmaValue(ctx, conn.(driver.QueryerContext), pragma)
+		got, err := pragmaValue(ctx, conn, pragma)
 		if err == nil && got != want {
 			err = fmt.Errorf("PRAGMA %s is %s, want %s", pragma, got, want)
 		}

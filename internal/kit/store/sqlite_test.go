@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -91,5 +92,61 @@ func TestLeaseIDs(t *testing.T) {
 	}
 	if _, err := db.LeaseIDs("no such")(t.Context(), 1, 1); err == nil {
 		t.Fatal("an unknown sequence must be refused")
+	}
+}
+
+// Statements are kept per connection; a kept one must not remember anything of its last run, survive a change of the
+// tables, and may be in use twice at a time.
+func TestKeptStatements(t *testing.T) {
+	db := open(t)
+	ctx := t.Context()
+	const insert = `INSERT INTO category (name, icon, sort) VALUES (?, ?, ?)`
+	for i := range 300 {
+		if err := store.Exec(ctx, db.Write, insert, "n", "i", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type category struct {
+		ID   int64
+		Sort int64
+	}
+	for _, want := range []int64{7, 8} {
+		var c category
+		if err := db.Get(ctx, db.Read, &c, `SELECT id, sort FROM category WHERE sort = ?`, want); err != nil || c.Sort != want {
+			t.Fatal(c, err)
+		}
+	}
+	var c category
+	if err := db.Get(ctx, db.Read, &c, `SELECT id, sort FROM category WHERE sort = ?`, -1); !errors.Is(err, sql.ErrNoRows) {
+		t.Fatal("no row must be told", err)
+	}
+	if _, err := db.Write.ExecContext(ctx, `ALTER TABLE category ADD COLUMN extra INTEGER`); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Exec(ctx, db.Write, insert, "n", "i", 1000); err != nil {
+		t.Fatal("a kept statement after a change of its table", err)
+	}
+	err := db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		const query = `SELECT id, sort FROM category WHERE sort >= ? ORDER BY sort`
+		outer, err := tx.Tx.QueryContext(ctx, query, 298)
+		if err != nil {
+			return err
+		}
+		defer outer.Close()
+		n := 0
+		for outer.Next() {
+			var inner []category
+			if err := db.Select(ctx, tx, &inner, query, 299); err != nil || len(inner) != 2 {
+				t.Errorf("%d rows (%v)", len(inner), err)
+			}
+			n++
+		}
+		if n != 3 {
+			t.Errorf("%d outer rows", n)
+		}
+		return outer.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

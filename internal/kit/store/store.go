@@ -81,15 +81,6 @@ func (d *DB) Ping(ctx context.Context) error {
 // Close waits for running statements and closes both sides.
 func (d *DB) Close() error { return errors.Join(d.Read.Close(), d.Write.Close()) }
 
-// Affected runs a statement and returns how many rows it changed: the answer of a conditional update.
-func Affected(ctx context.Context, q Querier, query string, args ...any) (int64, error) {
-	res, err := q.ExecContext(ctx, query, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
 // LeaseIDs is an id.Lease over the table id_lease: one row per sequence name.
 func (d *DB) LeaseIDs(name string) id.Lease {
 	return func(ctx context.Context, n, now int64) (b id.Block, err error) {

@@ -56,7 +56,7 @@ func (b *Broker) topic(name string) *topic {
 // Publish implements queue.Broker.
 func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []byte) error {
 	now := store.Millis(b.now())
-	_, err := b.db.Write.DB.ExecContext(ctx, `INSERT INTO queue_message (topic, message_id, body, visible_at, created_at) VALUES (?, ?, ?, ?, ?)`,
+	err := store.Exec(ctx, b.db.Write, `INSERT INTO queue_message (topic, message_id, body, visible_at, created_at) VALUES (?, ?, ?, ?, ?)`,
 		topic, messageID, body, now, now)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
@@ -120,8 +120,8 @@ func (b *Broker) take(ctx context.Context, name string, t *topic, most int) ([]r
 	defer b.mu.Unlock()
 	var rows []row
 	// Rows in flight are few and old: reading past them costs at most one batch per consumer.
-	err := b.db.Read.NewSelect().Model(&rows).Where("topic = ?", name).Where("visible_at <= ?", store.Millis(b.now())).
-		Order("id").Limit(int64(most + len(t.inFlight))).Scan(ctx)
+	err := b.db.Select(ctx, b.db.Read, &rows, `SELECT id, message_id, body, attempts, created_at FROM queue_message WHERE topic = ? AND visible_at <= ? ORDER BY id LIMIT ?`,
+		name, store.Millis(b.now()), most+len(t.inFlight))
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, nil
@@ -180,7 +180,7 @@ func (b *Broker) settle(ctx context.Context, name string, rows []row, verdicts [
 			},
 		})
 		if len(done) > 0 {
-			exec(`DELETE FROM queue_message WHERE id IN (?)`, bun.In(done))
+			exec(`DELETE FROM queue_message WHERE id IN (?)`, bun.List(done))
 		}
 		return failed
 	})

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+
+	"tandian/internal/app"
+	"tandian/internal/config"
+)
+
+type adminCommand struct {
+	Create adminCreate `cmd:"" help:"Make an account with a role, or give an existing one the role and a new password."`
+}
+
+type adminCreate struct {
+	settings
+	Phone string `required:"" placeholder:"PHONE" help:"Mainland mobile number to sign in with."`
+	Role  string `default:"operator" enum:"operator,readonly,merchant,clerk" help:"operator, readonly, merchant or clerk."`
+	Ask   bool   `help:"Ask for the password instead of drawing one."`
+}
+
+// Run prints a password that was drawn once, and keeps it nowhere.
+func (c *adminCreate) Run(ctx context.Context, p *program) error {
+	password, err := c.password(p)
+	if err != nil {
+		return err
+	}
+	c.Config.Addr, c.Config.AdminAddr, c.Config.ReadyFile = "127.0.0.1:0", "127.0.0.1:0", "" // nobody is served
+	return withApp(ctx, p, &c.settings, func(a *app.App, _ *config.Config) error {
+		if err := a.EnsureUser(ctx, c.Phone, c.Role, password.Reveal()); err != nil {
+			return err
+		}
+		if c.Ask {
+			_, err = fmt.Fprintf(p.stdout, "%s is %s now\n", c.Phone, c.Role)
+		} else {
+			_, err = fmt.Fprintf(p.stdout, "%s is %s now; password, shown only here: %s\n", c.Phone, c.Role, password.Reveal())
+		}
+		return err
+	})
+}
+
+func (c *adminCreate) password(p *program) (config.Secret, error) {
+	if !c.Ask {
+		return config.Secret(rand.Text()), nil
+	}
+	if !isTerminal(os.Stdin) {
+		return "", usageError{fmt.Errorf("--ask needs a terminal; without it a password is drawn and printed")}
+	}
+	fmt.Fprint(p.stderr, "Password: ")
+	typed, err := term.ReadPassword(int(os.Stdin.Fd()))
+	fmt.Fprintln(p.stderr)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return config.Secret(typed), nil
+}
