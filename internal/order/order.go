@@ -109,7 +109,7 @@ func (o *Order) Reservation() Reservation {
 	return r
 }
 
-// Move is one line of an order's history; From is Queued at the beginning.
+// Move is one line of an order's history: a row of order_history. The beginning is no move and has no row, see first.
 type Move struct {
 	bun.BaseModel `bun:"table:order_history"`
 
@@ -118,6 +118,15 @@ type Move struct {
 	FromStatus Status
 	Reason     string
 	At         int64
+}
+
+// first is how the order's history begins: with the row itself.
+func (o *Order) first() Move {
+	m := Move{OrderID: o.ID, ToStatus: Unpaid, At: o.CreatedAt}
+	if o.Status == Failed {
+		m.ToStatus, m.Reason = Failed, o.Reason
+	}
+	return m
 }
 
 var (

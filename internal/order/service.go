@@ -70,8 +70,12 @@ func (s *Service) view(ctx context.Context, row *Order) (*View, error) {
 	v := &View{Order: *row}
 	if row.Status == Queued {
 		v.Age = age(s.Now(), row.AdmittedAt)
-	} else if err := s.DB.Select(ctx, s.DB.Read, &v.History, `SELECT * FROM order_history WHERE order_id = ? ORDER BY at, from_status`, int64(row.ID)); err != nil {
-		return nil, err
+	} else {
+		var moves []Move
+		if err := s.DB.Select(ctx, s.DB.Read, &moves, `SELECT * FROM order_history WHERE order_id = ? ORDER BY at, from_status`, int64(row.ID)); err != nil {
+			return nil, err
+		}
+		v.History = append([]Move{row.first()}, moves...)
 	}
 	title, err := voucher.FindTitle(ctx, s.DB, s.DB.Read, row.VoucherID)
 	v.Voucher = title

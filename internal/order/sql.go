@@ -58,15 +58,12 @@ func rowOf(r Reservation, now int64) *Order {
 	return o
 }
 
-// insertTombstone writes the failed row, its history and the release of its unit. The caller has made sure, in the
+// insertTombstone writes the failed row and the release of its unit. The caller has made sure, in the
 // same transaction, that the id has no row.
 func insertTombstone(ctx context.Context, q store.Querier, r Reservation, reason string, now int64) error {
 	o := rowOf(r, now)
 	o.Slot, o.RequestID, o.Status, o.Reason = nil, nil, Failed, reason
 	if _, err := q.NewInsert().Model(o).Exec(ctx); err != nil {
-		return err
-	}
-	if _, err := q.NewInsert().Model(&Move{OrderID: o.ID, ToStatus: Failed, Reason: reason, At: now}).Exec(ctx); err != nil {
 		return err
 	}
 	_, err := q.NewInsert().Model(&release{OrderID: o.ID, SaleID: o.SaleID, ForgetRequest: true, CreatedAt: now}).Exec(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,11 +105,15 @@ func (w *Writer) verdict(ctx context.Context, m queue.Message, refused []error) 
 	return queue.Retry(firstBackoff<<m.Attempts, err)
 }
 
-// write makes rows of the reservations and returns, for each, nil or why there is still none.
+// write makes rows of the reservations and returns, for each, nil or why there is still none. It hopes first that all
+// are new, which is nearly always so; then it looks which have a row already; then it takes them one by one.
 func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
 	refused := make([]error, len(rs))
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longPause) {
-		err := w.writeBatch(ctx, rs)
+		err := w.writeBatch(ctx, rs, false)
+		if errors.Is(err, errNotClean) {
+			err = w.writeBatch(ctx, rs, true)
+		}
 		if errors.Is(err, errNotClean) {
 			err = w.writeSingly(ctx, rs, refused)
 		}
@@ -130,29 +135,15 @@ func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
 // errNotClean means that the batch can't be written as a whole: a taken slot, a repeated id, too little stock.
 var errNotClean = errors.New("order: batch is not clean")
 
-func (w *Writer) writeBatch(ctx context.Context, rs []Reservation) error {
+// writeBatch writes all reservations in one transaction, or none. look = leave out those that have a row.
+func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) error {
 	now := store.Millis(w.Now())
-	var fresh, standing []Reservation // without a row so far; with an order that holds its slot
-	err := w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		fresh, standing = fresh[:0], standing[:0]
-		known, err := existing(ctx, tx, rs)
-		if err != nil {
-			return err
-		}
-		units := map[id.ID]int64{}
-		for _, r := range rs {
-			status, ok := known[r.OrderID]
-			switch {
-			case !ok:
-				known[r.OrderID] = Queued // the same id twice in one batch
-				fresh = append(fresh, r)
-				units[r.SaleID]++
-			case status.Live():
-				standing = append(standing, r)
+	fresh, standing := rs, []Reservation(nil) // without a row so far; with an order that holds its slot
+	err := w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if look {
+			if fresh, standing, err = sortOut(ctx, tx, rs); err != nil || len(fresh) == 0 {
+				return err
 			}
-		}
-		if len(fresh) == 0 {
-			return nil
 		}
 		if failpoint.Every(3, failpoint.FailSome) {
 			return errNotClean
@@ -162,6 +153,10 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation) error {
 		}
 		if err := w.announce(ctx, tx, fresh, now); err != nil {
 			return err
+		}
+		units := map[id.ID]int64{}
+		for _, r := range fresh {
+			units[r.SaleID]++
 		}
 		for sale, n := range units { // last: the hot row is locked for the shortest time
 			if ok, err := voucher.TakeStock(ctx, tx, sale, n, now); err != nil || !ok {
@@ -180,11 +175,27 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation) error {
 	return nil
 }
 
-const (
-	insertOrder = `INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?, ?, ?, ?)`
-	insertMove = `INSERT INTO order_history (order_id, to_status, from_status, reason, at) VALUES (?, 1, 0, '', ?)`
-)
+// sortOut tells the reservations that have no row from those whose order holds its slot. Ended ones are in neither.
+func sortOut(ctx context.Context, q store.Querier, rs []Reservation) (fresh, standing []Reservation, err error) {
+	known, err := existing(ctx, q, rs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range rs {
+		status, ok := known[r.OrderID]
+		switch {
+		case !ok:
+			known[r.OrderID] = Queued // the same id twice in one batch
+			fresh = append(fresh, r)
+		case status.Live():
+			standing = append(standing, r)
+		}
+	}
+	return fresh, standing, nil
+}
+
+const insertOrder = `INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at)
+	VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?, ?, ?, ?)`
 
 // insertRows writes row by row: with kept statements that is as fast as multi-row inserts here, and of one shape.
 func insertRows(ctx context.Context, tx bun.Tx, rs []Reservation, now int64) error {
@@ -192,9 +203,6 @@ func insertRows(ctx context.Context, tx bun.Tx, rs []Reservation, now int64) err
 		request := sql.NullString{String: r.RequestID, Valid: r.RequestID != ""}
 		if err := store.Exec(ctx, tx, insertOrder, int64(r.OrderID), int64(r.SaleID), int64(r.VoucherID), int64(r.UserID), r.Slot, request,
 			int64(r.Amount), r.AdmittedAt, r.PayBefore, now, now); err != nil {
-			return err
-		}
-		if err := store.Exec(ctx, tx, insertMove, int64(r.OrderID), now); err != nil {
 			return err
 		}
 	}
@@ -351,7 +359,7 @@ func (w *Writer) written(ctx context.Context, fresh, standing []Reservation) {
 		w.Metrics.orders.WithLabelValues("written").Add(float64(len(fresh)))
 		w.Outbox()
 	}
-	all := append(fresh, standing...)
+	all := slices.Concat(fresh, standing)
 	if err := w.Seats.Settle(ctx, all); err != nil {
 		w.Log.WarnContext(ctx, "gate not told of written orders", "err", err, "orders", len(all))
 	}

@@ -80,6 +80,22 @@ type cachedStmt struct {
 	query string
 }
 
+// ExecContext runs a statement to its end once it has begun: it takes microseconds, and watching the context would
+// cost the driver a goroutine each time. The same holds for QueryContext.
+func (s *cachedStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.sqliteStmt.ExecContext(context.WithoutCancel(ctx), args)
+}
+
+func (s *cachedStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.sqliteStmt.QueryContext(context.WithoutCancel(ctx), args)
+}
+
 func (s *cachedStmt) Close() error {
 	if s.conn.idle[s.query] != nil || len(s.conn.idle) >= mostIdle {
 		return s.sqliteStmt.Close()

@@ -109,11 +109,12 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_slot ON orders (sale_id, user_id, slot);
 CREATE UNIQUE INDEX orders_request ON orders (user_id, sale_id, request_id);
 
--- Append-only. No status is entered twice, so the key itself refuses a repeated move.
+-- Append-only, a line for each move; the beginning is the order's own row. No status is entered twice, so the key itself
+-- refuses a repeated move.
 CREATE TABLE order_history (
   order_id    BIGINT NOT NULL,
   to_status   BIGINT NOT NULL,
-  from_status BIGINT NOT NULL, -- 0 = none before
+  from_status BIGINT NOT NULL,
   reason      VARCHAR(255) NOT NULL DEFAULT '',
   at          BIGINT NOT NULL,
   PRIMARY KEY (order_id, to_status)

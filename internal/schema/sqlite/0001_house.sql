@@ -109,11 +109,12 @@ CREATE TABLE orders (
 CREATE UNIQUE INDEX orders_slot ON orders (sale_id, user_id, slot);
 CREATE UNIQUE INDEX orders_request ON orders (user_id, sale_id, request_id);
 
--- Append-only. No status is entered twice, so the key itself refuses a repeated move.
+-- Append-only, a line for each move; the beginning is the order's own row. No status is entered twice, so the key itself
+-- refuses a repeated move.
 CREATE TABLE order_history (
   order_id    INTEGER NOT NULL,
   to_status   INTEGER NOT NULL,
-  from_status INTEGER NOT NULL, -- 0 = none before
+  from_status INTEGER NOT NULL,
   reason      TEXT    NOT NULL DEFAULT '',
   at          INTEGER NOT NULL,
   PRIMARY KEY (order_id, to_status)
