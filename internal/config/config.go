@@ -37,7 +37,7 @@ type Config struct {
 	Writers        int           `name:"writers" default:"1" group:"order" help:"Workers that turn queued reservations into orders; 0 consumes nothing."`
 	WriterBatch    int           `name:"writer-batch" default:"200" group:"order" help:"Reservations per transaction at most."`
 	WriterLinger   time.Duration `name:"writer-linger" default:"5ms" group:"order" help:"How long a batch waits to fill up."`
-	ConfirmTimeout time.Duration `name:"confirm-timeout" default:"1s" group:"order" help:"How long a buyer waits for the queue before he is told 'queued'."`
+	ConfirmTimeout time.Duration `name:"confirm-timeout" default:"1s" group:"order" help:"How long a buyer's answer waits for the queue's word."`
 	SweepAfter     time.Duration `name:"sweep-after" default:"10s" group:"order" help:"Age at which a reservation without an order is looked into."`
 	IDBlock        int           `name:"id-block" default:"1000" group:"order" help:"Order numbers leased at a time."`
 }
