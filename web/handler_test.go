@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 )
@@ -26,6 +27,9 @@ var app = fstest.MapFS{
 	"shop/assets/_helper-B1.js":      {Data: []byte(strings.Repeat("export default 1;", 50))},
 	"shop/assets/shop-C9.png":        {Data: []byte("\x89PNG\r\n\x1a\n" + strings.Repeat("\x00", 400))},
 	"shop/assets/nested/tiny-A1.css": {Data: []byte("a{}")},
+	"docs/index.html":                {Data: []byte("<!doctype html><title>reference</title>")},
+	"docs/errors.html":               {Data: []byte("<!doctype html><title>errors</title>")},
+	"docs/assets/index-E4.js":        {Data: []byte("reference()")},
 }
 
 func get(t *testing.T, h http.Handler, method, target string, header ...string) *http.Response {
@@ -49,7 +53,7 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 }
 
 func TestPaths(t *testing.T) {
-	h := handler{find: preload(app)}
+	h := handler{keep(app)}
 	const forever, revalidate = "public, max-age=31536000, immutable", "no-cache"
 	for _, tc := range []struct {
 		name, method, target string
@@ -66,6 +70,12 @@ func TestPaths(t *testing.T) {
 		{"a missing hashed file is not the page", "GET", "/assets/index-old.js", 404, "text/plain; charset=utf-8", "no-store"},
 		{"the directory itself is missing too", "GET", "/assets/nested", 404, "text/plain; charset=utf-8", "no-store"},
 		{"dots lead nowhere", "GET", "/assets/../../../etc/passwd", 200, "text/html; charset=utf-8", revalidate},
+		{"the reference", "GET", "/docs", 200, "text/html; charset=utf-8", revalidate},
+		{"the reference, as a folder", "GET", "/docs/", 200, "text/html; charset=utf-8", revalidate},
+		{"its script stays for ever", "GET", "/docs/assets/index-E4.js", 200, "text/javascript; charset=utf-8", forever},
+		{"the errors", "GET", "/docs/errors", 200, "text/html; charset=utf-8", revalidate},
+		{"the reference has no other pages", "GET", "/docs/none", 404, "text/plain; charset=utf-8", "no-store"},
+		{"nor missing scripts", "GET", "/docs/assets/index-old.js", 404, "text/plain; charset=utf-8", "no-store"},
 		{"HEAD is answered", "HEAD", "/", 200, "text/html; charset=utf-8", revalidate},
 		{"POST is not", "POST", "/", 405, "text/plain; charset=utf-8", ""},
 	} {
@@ -87,8 +97,60 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+func TestPages(t *testing.T) {
+	h := handler{keep(app)}
+	for target, want := range map[string]string{"/": "app", "/docs": "reference", "/docs/": "reference", "/docs/errors": "errors"} {
+		if got := bodyOf(t, get(t, h, "GET", target)); !strings.Contains(got, "<title>"+want) {
+			t.Errorf("%s = %q", target, got)
+		}
+	}
+}
+
+// countingFS counts how often each file is opened.
+type countingFS struct {
+	fstest.MapFS
+	mu    sync.Mutex
+	opens map[string]int // guarded by mu
+}
+
+func (c *countingFS) Open(name string) (fs.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opens[name]++
+	return c.MapFS.Open(name)
+}
+
+func (c *countingFS) ReadFile(name string) ([]byte, error) {
+	f, err := c.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// TestFilesAreExaminedOnDemand keeps the start cheap: nothing is read before it is asked for, and nothing twice.
+func TestFilesAreExaminedOnDemand(t *testing.T) {
+	apps := &countingFS{MapFS: app, opens: map[string]int{}}
+	h := handler{keep(apps)}
+	if len(apps.opens) > 0 {
+		t.Errorf("read at start: %v", apps.opens)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { get(t, h, "GET", script, "Accept-Encoding", "gzip") })
+	}
+	wg.Wait()
+	if got := apps.opens["shop"+script]; got != 1 {
+		t.Errorf("the script was read %d times", got)
+	}
+	if got := len(apps.opens); got != 1 {
+		t.Errorf("%d files read for one", got)
+	}
+}
+
 func TestCompression(t *testing.T) {
-	h := handler{find: preload(app)}
+	h := handler{keep(app)}
 
 	t.Run("a script travels compressed and arrives whole", func(t *testing.T) {
 		resp := get(t, h, "GET", script, "Accept-Encoding", "br, gzip")
@@ -140,7 +202,7 @@ func TestCompression(t *testing.T) {
 }
 
 func TestRevalidation(t *testing.T) {
-	h := handler{find: preload(app)}
+	h := handler{keep(app)}
 	etag := get(t, h, "GET", "/").Header.Get("Etag")
 	for _, tc := range []struct {
 		name, ifNoneMatch string
@@ -163,7 +225,7 @@ func TestRevalidation(t *testing.T) {
 }
 
 func TestPageMayLoadFromItsOwnServerOnly(t *testing.T) {
-	h := handler{find: preload(app)}
+	h := handler{keep(app)}
 	if got := get(t, h, "GET", "/").Header.Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'self'") {
 		t.Errorf("Content-Security-Policy = %q", got)
 	}
@@ -197,7 +259,7 @@ func TestLiveDirectory(t *testing.T) {
 
 func TestWithoutAnAppNothingIsThere(t *testing.T) {
 	for name, h := range map[string]http.Handler{
-		"built without": handler{find: preload(fstest.MapFS{})},
+		"built without": handler{keep(fstest.MapFS{})},
 		"wrong dir":     Handler(filepath.Join(t.TempDir(), "none")),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,15 +276,39 @@ func TestEmbeddedApp(t *testing.T) {
 		t.Skip("built with the tag noweb")
 	}
 	h := Handler("")
-	html := bodyOf(t, get(t, h, "GET", "/"))
-	refs := regexp.MustCompile(`(?:src|href)="(/[^"]+)"`).FindAllStringSubmatch(html, -1)
-	if len(refs) == 0 {
-		t.Fatalf("the page loads nothing:\n%s", html)
+	loads := regexp.MustCompile(`<(?:script|link)\b[^>]* (?:src|href)="(/[^"]+)"`)
+	for _, page := range []string{"/", "/docs", "/docs/errors"} {
+		html := bodyOf(t, get(t, h, "GET", page))
+		refs := loads.FindAllStringSubmatch(html, -1)
+		if len(refs) < 2 {
+			t.Errorf("%s loads nothing:\n%s", page, html)
+		}
+		for _, ref := range refs {
+			resp := get(t, h, "GET", ref[1])
+			if resp.StatusCode != 200 || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+				t.Errorf("%s: status %d, %s", ref[1], resp.StatusCode, resp.Header.Get("Content-Type"))
+			}
+		}
 	}
-	for _, ref := range refs {
-		resp := get(t, h, "GET", ref[1])
-		if resp.StatusCode != 200 || strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-			t.Errorf("%s: status %d, %s", ref[1], resp.StatusCode, resp.Header.Get("Content-Type"))
+}
+
+// TestEveryErrorHasAnAnchor holds the page that the type of each problem points to against the list it is made from.
+func TestEveryErrorHasAnAnchor(t *testing.T) {
+	if _, err := fs.Stat(dist(), docsDir); err != nil {
+		t.Skip("built with the tag noweb")
+	}
+	list, err := os.ReadFile("../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	html := bodyOf(t, get(t, Handler(""), "GET", "/docs/errors"))
+	codes := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(string(list), -1)
+	if len(codes) == 0 {
+		t.Fatal("no codes in docs/errors.md")
+	}
+	for _, code := range codes {
+		if !strings.Contains(html, `id="`+code[1]+`"`) {
+			t.Errorf("%s has no anchor: rebuild web/dist (make web)", code[1])
 		}
 	}
 }
