@@ -182,7 +182,7 @@ func (a *App) Run(ctx context.Context) error {
 
 func (a *App) stop(ctx context.Context) error {
 	a.ready.Store(false)
-	a.log.Info("draining", "atMost", a.cfg.ShutdownTimeout)
+	a.log.Info("draining", "atMost", a.cfg.ShutdownTimeout.String())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownTimeout)
 	defer cancel()
 	a.beginClosing()
