@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"compress/gzip"
 	"io"
 	"io/fs"
@@ -325,10 +326,17 @@ func TestAppLoadsNothingForeign(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if found := foreign.Find(content); found != nil {
-			t.Errorf("%s: %s", name, found)
+		// A megabyte is too much for the expression: it sees only what stands around "//".
+		for at := 0; ; at += 2 {
+			next := bytes.Index(content[at:], []byte("//"))
+			if next < 0 {
+				return nil
+			}
+			at += next
+			if found := foreign.Find(content[max(0, at-20):min(len(content), at+40)]); found != nil {
+				t.Errorf("%s: %s", name, found)
+			}
 		}
-		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

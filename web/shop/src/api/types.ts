@@ -21,3 +21,4 @@ export type Sale = Omit<Read<'/api/v1/sales/{id}'>, 'mine'> & { mine?: MyOrder[]
 export type Shop = Read<'/api/v1/shops/{id}'>
 export type Voucher = NonNullable<Read<'/api/v1/shops/{id}/vouchers'>['items']>[number]
 export type Me = Read<'/api/v1/me'>
+export type Category = NonNullable<Read<'/api/v1/categories'>['items']>[number]

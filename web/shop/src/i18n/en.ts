@@ -12,6 +12,8 @@ const en: typeof zhCN = {
     shops: 'Good places nearby',
     noSales: 'No flash sales today yet',
     noSalesHint: 'New ones will show up here',
+    categories: 'Kinds of places',
+    allShops: 'All places',
     refresh: 'Refresh',
     noShops: 'No shops yet',
   },

@@ -10,6 +10,8 @@ export default {
     shops: '附近好店',
     noSales: '今天还没有秒杀场次',
     noSalesHint: '店家上新后会出现在这里',
+    categories: '商家分类',
+    allShops: '全部店铺',
     refresh: '刷新看看',
     noShops: '还没有店铺',
   },
