@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"tandian/internal/kit/kv"
 	"tandian/internal/kit/store"
@@ -26,7 +29,35 @@ func implementations() map[string]func(t *testing.T) bundle {
 			clock := newClock()
 			return bundle{kv.NewMemory(clock.Now), clock.advance}
 		},
+		"redis": openRedis,
 	}
+}
+
+// openRedis empties a database of the server at TANDIAN_REDIS_ADDR that no other package's tests use. Its clock can't
+// be moved, so time passes by taking it off each key.
+func openRedis(t *testing.T) bundle {
+	addr := os.Getenv("TANDIAN_REDIS_ADDR")
+	if addr == "" {
+		t.Skip(`no TANDIAN_REDIS_ADDR; run: eval "$(scripts/services up)"`)
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, SelectDB: 1, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	do := func(words ...string) rueidis.RedisResult {
+		return client.Do(t.Context(), client.B().Arbitrary(words...).Build())
+	}
+	check(t, do("FLUSHDB").Error())
+	return bundle{&kv.Redis{Client: client}, func(d time.Duration) {
+		keys, err := do("KEYS", "*").AsStrSlice()
+		check(t, err)
+		for _, key := range keys {
+			ttl, err := do("PTTL", key).AsInt64()
+			check(t, err)
+			check(t, do("PEXPIRE", key, strconv.FormatInt(ttl-d.Milliseconds(), 10)).Error())
+		}
+	}}
 }
 
 type clock struct{ ms atomic.Int64 }

@@ -30,7 +30,7 @@ func OpenSQLite(ctx context.Context, path string) (*DB, error) {
 	d := &DB{
 		Write:   open(common, map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1"}, 1),
 		Read:    open(append(common, "query_only(1)"), map[string]string{"query_only": "1"}, 8),
-		dialect: dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected, isBusy: sqliteBusy},
+		dialect: dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected},
 	}
 	var version string
 	if err := d.Write.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
@@ -92,9 +92,4 @@ func sqliteDuplicate(err error) bool {
 func sqliteRejected(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT || e.Code()&0xff == sqlite3.SQLITE_MISMATCH)
-}
-
-func sqliteBusy(err error) bool {
-	var e *sqlite.Error
-	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
 }

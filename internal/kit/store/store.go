@@ -5,7 +5,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -31,7 +30,6 @@ type DB struct {
 type dialect struct {
 	isDuplicate func(error) bool
 	isRejected  func(error) bool
-	isBusy      func(error) bool
 }
 
 // ErrCommitUnknown means the transaction may or may not have been committed: re-read by key before anything else.
@@ -40,16 +38,7 @@ var ErrCommitUnknown = errors.New("store: commit outcome unknown")
 // Tx runs fn in a write transaction. An error or a panic of fn rolls back; an error of the commit itself comes back
 // as ErrCommitUnknown.
 func (d *DB) Tx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return run(ctx, d.Write, nil, fn)
-}
-
-// Snapshot runs fn in a read-only transaction: all its statements see the same moment.
-func (d *DB) Snapshot(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return run(ctx, d.Read, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelDefault}, fn)
-}
-
-func run(ctx context.Context, db *bun.DB, opts *sql.TxOptions, fn func(context.Context, bun.Tx) error) error {
-	tx, err := db.BeginTx(ctx, opts)
+	tx, err := d.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -69,9 +58,6 @@ func (d *DB) IsDuplicate(err error) bool { return err != nil && d.dialect.isDupl
 // IsRejected reports whether the database will never take this row: a duplicate, a CHECK, a missing value. Any other
 // error may pass by itself.
 func (d *DB) IsRejected(err error) bool { return err != nil && d.dialect.isRejected(err) }
-
-// IsBusy reports whether trying the whole transaction again may help: a lock wait or a deadlock.
-func (d *DB) IsBusy(err error) bool { return err != nil && d.dialect.isBusy(err) }
 
 // Ping reports whether both sides answer.
 func (d *DB) Ping(ctx context.Context) error {
