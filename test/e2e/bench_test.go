@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ type report struct {
 func bench(t *testing.T, path string, env []string, args ...string) (r report, code int) {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"bench", "grab", "--self", "--json"}, args...)...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(bareEnv(), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, _ := cmd.Output() // the exit code is judged by the caller

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,7 +91,7 @@ func start(t *testing.T, path, dir string, args ...string) *server {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	s.cmd.Stdout, s.cmd.Stderr = out, out
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = out, out, bareEnv()
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +107,11 @@ func start(t *testing.T, path, dir string, args ...string) *server {
 		return err == nil && json.Unmarshal(b, s) == nil && s.URL != ""
 	})
 	return s
+}
+
+// bareEnv is the environment without settings of the product: a test says all that it wants by flags.
+func bareEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "TANDIAN_") })
 }
 
 // kill is SIGKILL: nothing is flushed, nothing is said.
@@ -260,6 +266,7 @@ func output(t *testing.T, args ...string) (string, int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary(t, ""), args...)
+	cmd.Env = bareEnv()
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
