@@ -1,32 +1,19 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"math"
 	"net/http"
-	"strings"
 	"time"
 )
 
-// api is the unhurried half of the client: set-up, console and time. The load
-// itself goes through clients.
+// api is the unhurried half of the client: set-up, console and time. The load itself goes through clients. Not safe for
+// concurrent use.
 type api struct {
-	base  string
-	http  *http.Client
+	conn  *conn
 	token string // the operator's
-}
-
-func newAPI(base string) *api {
-	return &api{base: strings.TrimSuffix(base, "/") + "/api/v1", http: &http.Client{
-		Timeout:   60 * time.Second,
-		Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: 4 * time.Second},
-		// The figures and tokens asked for live at the address given, nowhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
 }
 
 // StatusError is an answer other than 2xx.
@@ -41,73 +28,43 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: %d %s %s", e.Request, e.Status, e.Code, e.Detail)
 }
 
-// call sends in (if any) as JSON and reads the answer into out (if any).
+// call sends in (if any) as JSON and reads the answer into out.
 func (a *api) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	request := method + " " + path
+	var body []byte
 	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
 			return err
 		}
-		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
-	if err != nil {
-		return err
+	resp, err := a.conn.sendBody(method, "/api/v1"+path, a.token, "", body)
+	if err != nil && method == http.MethodGet { // the connection may stem from before a restart
+		resp, err = a.conn.sendBody(method, "/api/v1"+path, a.token, "", body)
 	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", request, err)
+	case resp.status/100 != 2:
+		return &StatusError{request, resp.status, jsonField(resp.body, "code"), jsonField(resp.body, "detail")}
 	}
-	if a.token != "" {
-		req.Header.Set("Authorization", a.token)
-	}
-	resp, err := a.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return &StatusError{method + " " + path, resp.StatusCode, jsonField(b, "code"), jsonField(b, "detail")}
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+	if err := json.Unmarshal(resp.body, out); err != nil {
+		return fmt.Errorf("%s: %w", request, err)
 	}
 	return nil
 }
 
 func (a *api) signIn(ctx context.Context, phone, password string) error {
 	var session struct{ Token string }
-	in := map[string]string{"phone": phone, "password": password}
 	a.token = ""
-	if err := a.call(ctx, http.MethodPost, "/auth/sessions", in, &session); err != nil {
+	if err := a.call(ctx, http.MethodPost, "/auth/sessions", map[string]string{"phone": phone, "password": password}, &session); err != nil {
 		return fmt.Errorf("sign the operator in: %w", err)
 	}
 	a.token = session.Token
 	return nil
-}
-
-// clockOffset is the server's clock minus ours, good to half the shortest of a
-// few round trips.
-func (a *api) clockOffset(ctx context.Context) (offset time.Duration, err error) {
-	best := time.Duration(math.MaxInt64)
-	for range 8 {
-		var answer struct{ Now time.Time }
-		start := time.Now()
-		if err := a.call(ctx, http.MethodGet, "/time", nil, &answer); err != nil {
-			return 0, err
-		}
-		if took := time.Since(start); took < best {
-			best, offset = took, answer.Now.Sub(start.Add(took/2))
-		}
-	}
-	return offset, nil
 }
 
 // testUsers makes n users and returns their tokens.
@@ -128,49 +85,59 @@ func (a *api) testUsers(ctx context.Context, n int) ([]string, error) {
 	return tokens, nil
 }
 
-// sale is one flash sale made for a run.
-type sale struct {
-	id         string
-	stock      int
-	limit      int
-	begin, end time.Time // by the server's clock
-}
-
 // hotShop returns a shop to sell and read at.
 func (a *api) hotShop(ctx context.Context) (string, error) {
 	var shops struct{ Items []struct{ ID string } }
-	if err := a.call(ctx, http.MethodGet, "/shops?limit=1", nil, &shops); err != nil {
-		return "", fmt.Errorf("find a shop: %w", err)
+	err := a.call(ctx, http.MethodGet, "/shops?limit=1", nil, &shops)
+	if err == nil && len(shops.Items) == 0 {
+		err = errors.New("the server has none")
 	}
-	if len(shops.Items) == 0 {
-		return "", fmt.Errorf("find a shop: the server has none")
+	if err != nil {
+		return "", fmt.Errorf("find a shop: %w", err)
 	}
 	return shops.Items[0].ID, nil
 }
 
-// makeSale creates a voucher at the shop and puts it on sale.
-func (a *api) makeSale(ctx context.Context, shop, title string, s sale) (sale, error) {
+// makeSale puts stock units on sale at the shop, from some time after the server's present for a length of time.
+func (a *api) makeSale(ctx context.Context, shop string, stock, limit int, after, length time.Duration) (saleView, error) {
 	var made struct{ ID string }
-	voucher := map[string]any{"title": title, "subTitle": "bench", "rules": "bench", "payValue": 4750, "faceValue": 5000}
+	var sale saleView
+	voucher := map[string]any{"title": "bench", "subTitle": "bench", "rules": "bench", "payValue": 4750, "faceValue": 5000}
 	if err := a.call(ctx, http.MethodPost, "/shops/"+shop+"/vouchers", voucher, &made); err != nil {
-		return s, fmt.Errorf("make a voucher: %w", err)
+		return sale, fmt.Errorf("make a voucher: %w", err)
 	}
+	var clock struct{ Now time.Time }
+	if err := a.call(ctx, http.MethodGet, "/time", nil, &clock); err != nil {
+		return sale, err
+	}
+	begin := clock.Now.Add(after).Truncate(time.Millisecond)
+	end := begin.Add(length)
 	in := map[string]any{
-		"stock": s.stock, "limitPerUser": s.limit,
-		"beginsAt": s.begin.Format(time.RFC3339Nano), "endsAt": s.end.Format(time.RFC3339Nano),
+		"stock": stock, "limitPerUser": limit,
+		"beginsAt": begin.Format(time.RFC3339Nano), "endsAt": end.Format(time.RFC3339Nano),
 	}
 	if err := a.call(ctx, http.MethodPost, "/vouchers/"+made.ID+"/sale", in, &made); err != nil {
-		return s, fmt.Errorf("make a sale: %w", err)
+		return sale, fmt.Errorf("make a sale: %w", err)
 	}
-	s.id = made.ID
-	return s, nil
+	return saleView{ID: made.ID, LimitPerUser: limit, BeginsAt: begin, EndsAt: end}, nil
+}
+
+// saleView is what any buyer sees of a sale. All times are by the server's clock.
+type saleView struct {
+	ID, Phase                    string
+	LimitPerUser                 int
+	BeginsAt, EndsAt, ServerTime time.Time
+}
+
+func (a *api) sale(ctx context.Context, id string) (v saleView, err error) {
+	err = a.call(ctx, http.MethodGet, "/sales/"+id, nil, &v)
+	return v, err
 }
 
 // saleState is the operator's view of a sale.
 type saleState struct {
-	LimitPerUser int
-	Released     int64
-	Gate         struct {
+	Released int64
+	Gate     struct {
 		Loaded                 bool
 		Stock, Pending, Orders int64
 	}
@@ -183,8 +150,10 @@ type saleState struct {
 	AtRest   bool
 }
 
-func (a *api) saleState(ctx context.Context, id string) (saleState, error) {
-	var s saleState
-	err := a.call(ctx, http.MethodGet, "/console/sales/"+id, nil, &s)
+// queueEmpty tells that no message waits or is in hand: an order without a row then has no future.
+func (s saleState) queueEmpty() bool { return s.Queue.Ready+s.Queue.Unacked == 0 }
+
+func (a *api) saleState(ctx context.Context, id string) (s saleState, err error) {
+	err = a.call(ctx, http.MethodGet, "/console/sales/"+id, nil, &s)
 	return s, err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -80,7 +81,7 @@ func TestGrabCatchesSeededFaults(t *testing.T) {
 			}
 			report, err := Grab(t.Context(), o)
 			var violation *ViolationError
-			if !errors.As(err, &violation) || violation.ExitCode() != 3 {
+			if !errors.As(err, &violation) {
 				t.Fatalf("err = %v, want a violation", err)
 			}
 			if !caught(*report.Invariants) {
@@ -197,6 +198,28 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+func TestStart(t *testing.T) {
+	t.Parallel()
+	report, err := Start(t.Context(), small(t, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := report.Start
+	if f.StartMs.First <= 0 || f.StartMs.Second <= 0 || *f.RSSMB.Serve < 1 || *f.RSSMB.Demo < 1 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A server that ends by itself is a finding, whatever it was asked meanwhile.
+func TestServerThatCrashes(t *testing.T) {
+	t.Parallel()
+	_, err := Grab(t.Context(), small(t, "crash"))
+	var violation *ViolationError
+	if !errors.As(err, &violation) || !strings.Contains(err.Error(), "panic: seeded") {
+		t.Errorf("err = %v, want the crash", err)
+	}
+}
+
 func TestCancelledRunStopsItsServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -226,8 +249,9 @@ func TestOptionsRefused(t *testing.T) {
 		{Users: -1}, {Limit: 64}, {Rate: -1}, {Duration: 2 * time.Hour}, {URL: "ftp://x"}, {URL: "http://x", Self: true},
 		{URL: "http://x", Kill: 1}, {Expect: "p99"},
 	} {
-		if _, _, err := o.prepare(); err == nil {
-			t.Errorf("%+v was accepted", o)
+		var usage *UsageError
+		if _, err := Grab(t.Context(), o); !errors.As(err, &usage) {
+			t.Errorf("%+v: %v, want a usage error", o, err)
 		}
 	}
 }

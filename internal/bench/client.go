@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,10 +21,10 @@ import (
 
 const (
 	maxBody        = 1 << 20
-	maxHeaderLines = 200
-	requestTimeout = 10 * time.Second
-	// A connection that rested longer is replaced rather than reused: the server
-	// may be about to close it, and a request lost that way would look like an error.
+	maxHeaders     = 200
+	requestTimeout = 15 * time.Second
+	// A connection that rested longer is replaced rather than reused: the server may be about to close it, and a request
+	// lost that way would look like an error.
 	idleReuse = 5 * time.Second
 )
 
@@ -51,10 +52,9 @@ func newTarget(rawURL string) (target, error) {
 	return t, nil
 }
 
-// conn is one keep-alive connection speaking just enough HTTP/1.1 for a load
-// generator: one request at a time, answers of at most maxBody bytes, no
-// redirects, no retries. It costs a third of net/http's client per request.
-// Not safe for concurrent use.
+// conn is one keep-alive connection: one request at a time, answers of at most maxBody bytes, no redirects, no retries.
+// It costs half of net/http's client, which matters as it shares the machine with the server it loads. Not safe for
+// concurrent use.
 type conn struct {
 	target target
 	nc     net.Conn // nil until needed and after an error
@@ -71,9 +71,14 @@ type response struct {
 	body   []byte
 }
 
-// send asks method path (below the target's base) and reads the answer. Token
-// and key may be empty. After an error the outcome at the server is unknown.
+// send asks method path (below the target's base) without a body and reads the answer. Token and key may be empty.
+// After an error the outcome at the server is unknown.
 func (c *conn) send(method, path, token, key string) (response, error) {
+	return c.sendBody(method, path, token, key, nil)
+}
+
+// sendBody is send with a JSON body.
+func (c *conn) sendBody(method, path, token, key string, body []byte) (response, error) {
 	b := append(c.out[:0], method...)
 	b = append(append(append(b, ' '), c.target.base...), path...)
 	b = append(append(b, " HTTP/1.1\r\nHost: "...), c.target.host...)
@@ -83,37 +88,39 @@ func (c *conn) send(method, path, token, key string) (response, error) {
 	if key != "" {
 		b = append(append(b, "\r\nIdempotency-Key: "...), key...)
 	}
-	if method != http.MethodGet {
-		b = append(b, "\r\nContent-Length: 0"...)
+	if body != nil {
+		b = append(b, "\r\nContent-Type: application/json"...)
 	}
-	c.out = append(b, "\r\n\r\n"...)
-	return c.do(c.out)
+	if method != http.MethodGet {
+		b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(body)), 10)
+	}
+	c.out = append(append(b, "\r\n\r\n"...), body...)
+	resp, keep, err := c.exchange(c.out)
+	if err != nil || !keep {
+		c.close()
+	}
+	return resp, err
 }
 
-func (c *conn) do(request []byte) (response, error) {
+func (c *conn) exchange(request []byte) (resp response, keep bool, err error) {
 	now := time.Now()
 	if c.nc != nil && now.Sub(c.used) > idleReuse {
 		c.close()
 	}
 	if c.nc == nil {
 		if err := c.dial(); err != nil {
-			return response{}, err
+			return resp, false, err
 		}
 	}
 	if err := c.nc.SetDeadline(now.Add(requestTimeout)); err != nil {
-		c.close()
-		return response{}, err
+		return resp, false, err
 	}
 	if _, err := c.nc.Write(request); err != nil {
-		c.close()
-		return response{}, err
+		return resp, false, err
 	}
-	resp, keep, err := readResponse(c.br, c.body[:0])
-	if err != nil || !keep {
-		c.close()
-	}
+	resp, keep, err = readResponse(c.br, c.body[:0])
 	c.body, c.used = resp.body, now
-	return resp, err
+	return resp, keep, err
 }
 
 func (c *conn) dial() error {
@@ -124,11 +131,7 @@ func (c *conn) dial() error {
 	if c.target.tls != nil {
 		nc = tls.Client(nc, c.target.tls)
 	}
-	c.nc = nc
-	if c.br == nil {
-		c.br = bufio.NewReaderSize(nc, 8<<10)
-	}
-	c.br.Reset(nc)
+	c.nc, c.br = nc, bufio.NewReader(nc)
 	return nil
 }
 
@@ -141,154 +144,29 @@ func (c *conn) close() {
 
 var errMalformed = errors.New("malformed HTTP response")
 
-// readResponse reads one final answer (1xx ones are skipped) to a request that
-// was not HEAD, and appends its body to buf. keep tells whether the connection
-// may carry another request.
+// readResponse reads one final answer (1xx ones are skipped) to a request that was not HEAD, and appends its body to
+// buf. keep tells whether the connection may carry another request.
 func readResponse(br *bufio.Reader, buf []byte) (resp response, keep bool, err error) {
-	for {
-		head, err := readHead(br)
-		if err != nil {
-			return response{body: buf}, false, err
-		}
-		if head.status/100 == 1 {
-			continue
-		}
-		resp = response{status: head.status, date: head.date}
-		keep = head.keep
-		switch {
-		case head.status == http.StatusNoContent || head.status == http.StatusNotModified:
-			resp.body = buf
-		case head.chunked:
-			resp.body, err = readChunked(br, buf)
-		case head.length >= 0:
-			resp.body, err = readN(br, buf, head.length)
-		default: // the body ends with the connection
-			keep = false
-			resp.body, err = readAll(br, buf)
-		}
-		return resp, keep, err
-	}
-}
-
-type responseHead struct {
-	status  int
-	length  int // -1 unknown
-	chunked bool
-	keep    bool
-	date    time.Time
-}
-
-func readHead(br *bufio.Reader) (h responseHead, err error) {
-	line, err := readLine(br)
-	if err != nil {
-		return h, err
-	}
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' {
-		return h, errMalformed
-	}
-	h = responseHead{length: -1, keep: line[7] == '1'}
-	if h.status, err = strconv.Atoi(string(line[9:12])); err != nil || h.status < 100 {
-		return h, errMalformed
-	}
-	for range maxHeaderLines {
-		if line, err = readLine(br); err != nil {
-			return h, err
-		}
-		if len(line) == 0 {
-			return h, nil
-		}
-		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok {
-			return h, errMalformed
-		}
-		if err := h.set(name, bytes.TrimSpace(value)); err != nil {
-			return h, err
+	resp.body = buf
+	answer := &http.Response{StatusCode: http.StatusContinue}
+	for answer.StatusCode/100 == 1 {
+		if answer, err = http.ReadResponse(br, nil); err != nil {
+			return resp, false, err
 		}
 	}
-	return h, errMalformed
-}
-
-func (h *responseHead) set(name, value []byte) error {
-	switch {
-	case bytes.EqualFold(name, []byte("Content-Length")):
-		n, err := strconv.Atoi(string(value))
-		if err != nil || n < 0 || n > maxBody {
-			return errMalformed
-		}
-		h.length = n
-	case bytes.EqualFold(name, []byte("Transfer-Encoding")):
-		h.chunked = bytes.EqualFold(value, []byte("chunked"))
-	case bytes.EqualFold(name, []byte("Connection")):
-		if bytes.EqualFold(value, []byte("close")) {
-			h.keep = false
-		}
-	case bytes.EqualFold(name, []byte("Date")):
-		h.date, _ = time.Parse(http.TimeFormat, string(value)) // a bad date is no date
+	headers := 0
+	for _, values := range answer.Header {
+		headers += len(values)
 	}
-	return nil
-}
-
-// readLine returns the next line without its end. Valid until the next read.
-func readLine(br *bufio.Reader) ([]byte, error) {
-	line, err := br.ReadSlice('\n')
-	if err != nil {
-		if errors.Is(err, bufio.ErrBufferFull) {
-			return nil, errMalformed
-		}
-		return nil, err
+	body := bytes.NewBuffer(buf)
+	if _, err = body.ReadFrom(io.LimitReader(answer.Body, maxBody+1)); err != nil {
+		return resp, false, err
 	}
-	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
-}
-
-func readN(br *bufio.Reader, buf []byte, n int) ([]byte, error) {
-	if len(buf)+n > maxBody {
-		return buf, errMalformed
+	if answer.StatusCode < 100 || headers > maxHeaders || body.Len() > maxBody {
+		return resp, false, errMalformed
 	}
-	at := len(buf)
-	if cap(buf) < at+n {
-		buf = append(make([]byte, 0, at+n), buf...)
-	}
-	buf = buf[:at+n]
-	_, err := io.ReadFull(br, buf[at:])
-	return buf, err
-}
-
-func readChunked(br *bufio.Reader, buf []byte) ([]byte, error) {
-	for {
-		line, err := readLine(br)
-		if err != nil {
-			return buf, err
-		}
-		size, _, _ := bytes.Cut(line, []byte(";"))
-		n, err := strconv.ParseUint(string(bytes.TrimSpace(size)), 16, 31)
-		if err != nil {
-			return buf, errMalformed
-		}
-		if n == 0 {
-			break
-		}
-		if buf, err = readN(br, buf, int(n)); err != nil {
-			return buf, err
-		}
-		if line, err = readLine(br); err != nil || len(line) != 0 {
-			return buf, errMalformed
-		}
-	}
-	for range maxHeaderLines { // trailers
-		line, err := readLine(br)
-		if err != nil || len(line) == 0 {
-			return buf, err
-		}
-	}
-	return buf, errMalformed
-}
-
-func readAll(br *bufio.Reader, buf []byte) ([]byte, error) {
-	rest, err := io.ReadAll(io.LimitReader(br, maxBody+1))
-	if len(rest) > maxBody {
-		return buf, errMalformed
-	}
-	return append(buf, rest...), err
+	date, _ := time.Parse(http.TimeFormat, answer.Header.Get("Date")) // a bad date is no date
+	return response{answer.StatusCode, date, body.Bytes()}, !answer.Close, nil
 }
 
 // clients is the fixed set of connections of a run.
@@ -302,8 +180,8 @@ func newClients(t target, n int) clients {
 	return cs
 }
 
-// each runs fn for 0…n-1 in order of index, as many at a time as there are
-// connections, and returns when all have ended. A cancelled ctx starts no more.
+// each runs fn for 0…n-1 in order of index, as many at a time as there are connections, and returns when all have
+// ended. A cancelled ctx starts no more.
 func (cs clients) each(ctx context.Context, n int, fn func(c *conn, i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -321,20 +199,16 @@ func (cs clients) each(ctx context.Context, n int, fn func(c *conn, i int)) {
 	wg.Wait()
 }
 
-// loop lets every connection repeat fn until d is over or ctx ends, and returns
-// when all have stopped.
-func (cs clients) loop(ctx context.Context, d time.Duration, fn func(c *conn)) {
+// loop runs fn for 0, 1, 2, … likewise until d is over, and returns how often.
+func (cs clients) loop(ctx context.Context, d time.Duration, fn func(c *conn, i int)) int64 {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	var wg sync.WaitGroup
-	for _, c := range cs {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				fn(c)
-			}
-		})
-	}
-	wg.Wait()
+	var n atomic.Int64
+	cs.each(ctx, math.MaxInt, func(c *conn, i int) {
+		fn(c, i)
+		n.Add(1)
+	})
+	return n.Load()
 }
 
 func (cs clients) close() {

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// clockTick is the unit of /proc/<pid>/stat; Linux fixes it at 100 Hz for
-// user space on every platform Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// servicePIDs names the processes beside the server whose CPU time belongs to
-// an order: the stores, as started by the services script.
+// servicePIDs names the processes beside the server whose CPU time belongs to an order: the stores, as started by the
+// services script.
 func servicePIDs() []int {
 	var pids []int
 	for _, f := range strings.Split(os.Getenv("TANDIAN_SERVICE_PIDS"), ",") {
@@ -26,40 +23,41 @@ func servicePIDs() []int {
 	return pids
 }
 
-// cpuTime sums user and system time of processes. ok is false where it cannot
-// be told, as on systems without /proc.
+// cpuTime sums what the threads of processes have run so far. The scheduler counts nanoseconds, where the better known
+// /proc/<pid>/stat counts ticks of 10 ms. ok is false where it can't be told, as on systems without /proc.
 func cpuTime(pids []int) (sum time.Duration, ok bool) {
 	for _, pid := range pids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is sound
+		if len(threads) == 0 {
 			return 0, false
 		}
-		// The command name, in parentheses, may hold anything; fields count after it.
-		fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-		if len(fields) < 13 {
-			return 0, false
-		}
-		for _, f := range fields[11:13] { // utime, stime
-			ticks, err := strconv.ParseInt(string(f), 10, 64)
-			if err != nil {
-				return 0, false
-			}
-			sum += time.Duration(ticks) * clockTick
+		for _, file := range threads {
+			b, _ := os.ReadFile(file) // a thread may have ended meanwhile
+			ran, _, _ := bytes.Cut(b, []byte(" "))
+			ns, _ := strconv.ParseInt(string(ran), 10, 64)
+			sum += time.Duration(ns)
 		}
 	}
 	return sum, len(pids) > 0
 }
 
+// residentMB is the memory a process holds, in MB of 1024² bytes; nil where it can't be told.
+func residentMB(pid int) *float64 {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // absent on systems without /proc
+	_, after, _ := strings.Cut(string(b), "VmRSS:")
+	var kB float64
+	_, _ = fmt.Sscan(after, &kB)
+	return quotient(kB, 1024)
+}
+
 // machine describes where the run took place.
 func machine() string {
-	model := ""
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
-				model = ", " + strings.TrimSpace(value)
-				break
-			}
-		}
+	b, _ := os.ReadFile("/proc/cpuinfo") // absent on systems without /proc
+	_, after, _ := strings.Cut(string(b), "model name")
+	line, _, _ := strings.Cut(after, "\n")
+	model := strings.Trim(line, "\t :")
+	if model != "" {
+		model = ", " + model
 	}
 	return fmt.Sprintf("%s/%s, %d CPU%s, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), model, runtime.Version())
 }

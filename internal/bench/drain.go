@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -23,70 +22,95 @@ type DrainRate struct {
 	RPS     *float64 `json:"rps"` // rows per second between the first and the last seen
 }
 
-// Drain fills the queue of a server whose writers are held (Options.Stock
-// orders), starts them and measures how fast rows appear; then once more with a
-// writer that takes one order at a time. It needs Options.Self and an embedded
+// held are the flags of a server that accepts orders and writes none.
+const held = "--writers=0"
+
+// Drain fills the queue of a server whose writers are held (Options.Stock orders), starts them and measures how fast
+// rows appear; then once more with a writer that takes one order at a time. It needs Options.Self and an embedded
 // store. Errors are as those of Grab.
 func Drain(ctx context.Context, o Options) (Report, error) {
 	if o.URL != "" {
-		return Report{}, errors.New("drain holds and releases the writers of its own server: use --self")
+		return Report{}, &UsageError{errors.New("drain holds and releases the writers of its own server: use --self")}
 	}
-	figures := &DrainFigures{}
-	batched, verdict, err := drainOnce(ctx, o, &figures.Batched)
-	defer batched.end()
-	if err != nil {
-		return Report{}, err
-	}
-	naive, second, err := drainOnce(ctx, o, &figures.Naive, "--writer-batch=1")
-	defer naive.end()
-	if err != nil {
-		return Report{}, err
-	}
-	figures.Speedup = ratio(figures.Batched.RPS, figures.Naive.RPS)
-	verdict.add(second)
-	report := batched.newReport()
-	report.Drain, report.Invariants = figures, &verdict
-	return report, report.finish(batched)
+	return conduct(ctx, "drain", o, func(ctx context.Context, r *run) (Report, error) {
+		if r.db == nil {
+			return Report{}, errors.New("drain reads the server's own database: unset the addresses of other stores")
+		}
+		g, f := newGrab(r), &DrainFigures{}
+		if err := g.drain(ctx, &f.Batched); err != nil {
+			return Report{}, err
+		}
+		if err := g.restart(ctx, held); err != nil {
+			return Report{}, err
+		}
+		if err := g.drain(ctx, &f.Naive, "--writer-batch=1"); err != nil {
+			return Report{}, err
+		}
+		f.Speedup = ratio(f.Batched.RPS, f.Naive.RPS)
+		facts, err := g.facts(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		r.stopMeter()
+		verdict := Judge(&g.history, facts)
+		report := r.newReport()
+		report.Drain, report.Invariants = f, &verdict
+		return report, nil
+	}, held)
 }
 
-// drainOnce fills and drains one queue. The run returned must be ended, also
-// after an error.
-func drainOnce(ctx context.Context, o Options, rate *DrainRate, flags ...string) (*run, Invariants, error) {
-	r, err := begin(ctx, "drain", o, "--writers=0")
-	if err != nil {
-		return r, Invariants{}, err
+// restart ends the server and starts it anew with flags.
+func (g *grab) restart(ctx context.Context, flags ...string) error {
+	g.server.stop()
+	if err := g.server.start(ctx, flags...); err != nil {
+		return err
 	}
-	if r.db == nil {
-		return r, Invariants{}, errors.New("drain reads the server's own database: unset the addresses of other stores")
-	}
-	g := newGrab(r)
+	return g.connect(ctx, g.server.address())
+}
+
+// drain queues the orders of a new sale while the writers are held, and measures a server with flags writing them.
+func (g *grab) drain(ctx context.Context, rate *DrainRate, flags ...string) error {
 	if err := g.fill(ctx); err != nil {
-		return r, Invariants{}, err
+		return err
 	}
-	r.server.stop()
-	if err := g.release(ctx, rate, flags); err != nil {
-		return r, Invariants{}, err
+	sale := len(g.sales) - 1
+	for _, op := range g.history.Ops {
+		if op.Sale == sale && op.Outcome == Accepted {
+			rate.Orders++
+		}
 	}
-	facts, err := g.facts(ctx)
-	if err != nil {
-		return r, Invariants{}, err
+	already, err := g.rows(ctx, sale)
+	switch {
+	case err != nil:
+		return err
+	case already > 0:
+		return fmt.Errorf("%d orders were written though the writers are held", already)
+	case rate.Orders == 0:
+		return errors.New("no order was accepted")
 	}
-	r.stopMeter()
-	r.server.stop() // it would take CPU time from the next
-	return r, Judge(&g.history, facts), nil
+	g.meter.enter("drain", int(rate.Orders))
+	watch, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- g.restart(ctx, flags...) }() // rows come before the server says that it is ready
+	g.stalled = g.watchRows(watch, sale, rate) != nil   // judged, not failed: the sale will not be at rest
+	return <-started
 }
 
-// fill queues the orders.
-func (g *grab) fill(ctx context.Context) (err error) {
+// fill makes users and a sale and lets them buy it up.
+func (g *grab) fill(ctx context.Context) error {
 	users := (g.opts.Stock + g.opts.Limit - 1) / g.opts.Limit
-	if g.tokens, err = g.api.testUsers(ctx, users); err != nil {
+	first := len(g.tokens)
+	tokens, err := g.api.testUsers(ctx, users)
+	if err != nil {
 		return err
 	}
-	begin := g.serverNow()
-	if err := g.open(ctx, "bench drain", sale{stock: g.opts.Stock, limit: g.opts.Limit, begin: begin, end: begin.Add(4 * maxDuration)}); err != nil {
+	g.tokens = append(g.tokens, tokens...)
+	if err := g.open(ctx, g.opts.Stock, g.opts.Limit, 0, 4*maxDuration); err != nil {
 		return err
 	}
-	if err := g.awaitServerTime(ctx, begin.Add(50*time.Millisecond)); err != nil {
+	sale := len(g.sales) - 1
+	if err := g.awaitPhase(ctx, sale, "live"); err != nil {
 		return err
 	}
 	g.meter.enter("fill", users)
@@ -94,46 +118,19 @@ func (g *grab) fill(ctx context.Context) (err error) {
 	defer cancel()
 	g.clients.each(load, users, func(c *conn, i int) {
 		g.meter.done.Add(1)
-		g.visit(load, c, visit{user: i, tries: g.opts.Limit}, time.Time{})
+		for key := range g.opts.Limit {
+			g.attempt(load, c, Op{Sale: sale, User: first + i, Key: key}, time.Time{}, "")
+		}
 	})
-	if g.accepted.Load() == 0 {
-		return errors.Join(errors.New("no order was accepted"), ctx.Err())
-	}
 	return ctx.Err()
 }
 
-// release starts the writers and watches the rows come.
-func (g *grab) release(ctx context.Context, rate *DrainRate, flags []string) error {
-	saleID := g.sales[mainSale].id
-	rate.Orders = g.accepted.Load()
-	g.meter.enter("drain", int(rate.Orders))
-	already, err := g.db.written(ctx, saleID)
-	if err != nil {
-		return err
-	}
-	if already > 0 {
-		return fmt.Errorf("%d orders were written though the writers are held", already)
-	}
-	watch, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
-	defer cancel()
-	started := make(chan error, 1)
-	go func() { started <- g.server.start(ctx, flags...) }()
-	err = g.watchRows(watch, saleID, rate)
-	if startErr := <-started; startErr != nil {
-		return startErr
-	}
-	if err != nil {
-		g.stalled = true // judged, not failed: the sale will not be at rest
-	}
-	return g.connect(ctx)
-}
-
 // watchRows measures from the first rows seen to the last.
-func (g *grab) watchRows(ctx context.Context, saleID string, rate *DrainRate) error {
+func (g *grab) watchRows(ctx context.Context, sale int, rate *DrainRate) error {
 	var first int64
 	var firstAt time.Time
 	for {
-		n, err := g.db.written(ctx, saleID)
+		n, err := g.rows(ctx, sale)
 		now := time.Now()
 		switch {
 		case err != nil: // busy, or ctx has ended
@@ -149,27 +146,4 @@ func (g *grab) watchRows(ctx context.Context, saleID string, rate *DrainRate) er
 			return err
 		}
 	}
-}
-
-func (f *DrainFigures) value(t Threshold) *float64 {
-	switch t.Metric {
-	case "written", "rps":
-		return f.Batched.RPS
-	case "ratio":
-		return f.Speedup
-	case "drain":
-		ms := f.Batched.Seconds * 1000
-		return &ms
-	}
-	return nil
-}
-
-func (f *DrainFigures) text(b *strings.Builder, say speech) {
-	for _, d := range []struct {
-		name string
-		rate DrainRate
-	}{{say("批量写", "batched"), f.Batched}, {say("逐单写", "one by one"), f.Naive}} {
-		fmt.Fprintf(b, "  %s: %d %s, %.2f s, %s/s\n", d.name, d.rate.Orders, say("单", "orders"), d.rate.Seconds, figure(d.rate.RPS, 0))
-	}
-	fmt.Fprintf(b, "  %s %s\n", say("倍数", "ratio"), figure(f.Speedup, 1))
 }

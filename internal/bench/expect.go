@@ -93,7 +93,7 @@ func parseThreshold(text string) (Threshold, error) {
 }
 
 // of is n, or its share of total if the threshold is one.
-func (t Threshold) of(n, total int64) *float64 {
+func (t Threshold) of(n, total int) *float64 {
 	v := float64(n)
 	if t.Share {
 		v /= float64(max(total, 1))
@@ -131,6 +131,3 @@ type ViolationError struct {
 func (e *ViolationError) Error() string {
 	return "bench: " + strings.Join(e.Broken, "; ")
 }
-
-// ExitCode is what a command should end with.
-func (e *ViolationError) ExitCode() int { return 3 }

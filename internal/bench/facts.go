@@ -12,7 +12,10 @@ import (
 // facts collects what exists once the sales are at rest.
 func (g *grab) facts(ctx context.Context) (Facts, error) {
 	g.meter.enter("rest", 0)
-	f := Facts{Rows: map[string]Order{}, Missed: g.missed, Planted: g.planted, Stuck: int(g.stuck), Excused: map[string]bool{}, Complete: g.db != nil}
+	f := Facts{
+		Lookups: map[string]Order{}, Unverified: map[string]bool{}, Missed: g.missed, Rows: map[string]Order{}, Complete: g.db != nil,
+		Planted: g.planted, Stuck: int(g.stuck), Excused: map[string]bool{},
+	}
 	for i := range g.sales {
 		s, err := g.saleFacts(ctx, i)
 		if err != nil {
@@ -21,30 +24,16 @@ func (g *grab) facts(ctx context.Context) (Facts, error) {
 		f.Sales = append(f.Sales, s)
 	}
 	g.lookups(ctx, &f)
-	if g.db != nil {
-		for i, s := range g.sales {
-			if err := g.db.readOrders(ctx, s.id, i, f.Rows); err != nil {
-				return f, err
-			}
-		}
-	} else {
+	if g.db == nil {
 		g.lists(ctx, &f)
-	}
-	for _, op := range g.history.Ops {
-		if op.Outcome != Unknown {
-			continue
-		}
-		owner := listOwner(op.User)
-		if g.db != nil {
-			id, err := g.userID(ctx, op.User)
-			if err != nil {
+	} else {
+		for i, s := range g.sales {
+			if err := g.db.readOrders(ctx, s.ID, i, f.Rows); err != nil {
 				return f, err
 			}
-			owner = strconv.FormatInt(id, 10)
 		}
-		f.Excused[owner] = true
 	}
-	return f, ctx.Err()
+	return f, g.excuse(ctx, &f)
 }
 
 // saleFacts takes a sale's figures at rest, from SQL where it can be read.
@@ -53,12 +42,12 @@ func (g *grab) saleFacts(ctx context.Context, i int) (SaleFacts, error) {
 	if g.stalled {
 		timeout = 2 * time.Second // it has had its time
 	}
-	state, ok := g.rest(ctx, g.sales[i].id, timeout)
+	sale := g.sales[i]
+	state, ok := g.rest(ctx, i, timeout)
 	f := SaleFacts{
-		Limit: g.sales[i].limit, BeginsAt: g.sales[i].begin, EndsAt: g.sales[i].end,
+		Limit: sale.LimitPerUser, BeginsAt: sale.BeginsAt, EndsAt: sale.EndsAt,
 		Released: state.Released, Stock: state.DB.Stock, Live: state.DB.Live, Failed: state.DB.Failed,
-		PeakLive: g.peaks[i], OverLimit: state.DB.OverLimit, AtRest: ok,
-		QueueEmpty: state.Queue.Ready+state.Queue.Unacked == 0,
+		PeakLive: g.peaks[i], OverLimit: state.DB.OverLimit, AtRest: ok, QueueEmpty: state.queueEmpty(),
 	}
 	if state.Gate.Loaded {
 		f.Gate = &state.Gate.Stock
@@ -66,12 +55,26 @@ func (g *grab) saleFacts(ctx context.Context, i int) (SaleFacts, error) {
 	if g.db == nil {
 		return f, ctx.Err()
 	}
-	var err error
-	if f.Stock, f.Released, err = g.db.stock(ctx, g.sales[i].id); err != nil {
-		return f, err
+	return f, g.db.figures(ctx, sale.ID, &f)
+}
+
+// excuse names the owners who never got an answer to some attempt.
+func (g *grab) excuse(ctx context.Context, f *Facts) error {
+	for _, op := range g.history.Ops {
+		if op.Outcome != Unknown {
+			continue
+		}
+		owner := listOwner(op.User)
+		if g.db != nil {
+			id, err := g.userID(ctx, op.User)
+			if err != nil {
+				return err
+			}
+			owner = strconv.FormatInt(id, 10)
+		}
+		f.Excused[owner] = true
 	}
-	f.Live, f.Failed, err = g.db.counts(ctx, g.sales[i].id)
-	return f, err
+	return ctx.Err()
 }
 
 // answer is what became of a lookup.
@@ -90,10 +93,10 @@ type orderBody struct {
 }
 
 // lookup fetches one order as its owner.
-func (g *grab) lookup(c *conn, user int, id string) (orderBody, answer) {
-	for range lookupRetries {
+func (g *grab) lookup(ctx context.Context, c *conn, user int, id string) (o orderBody, a answer) {
+	const retries = 10
+	for range retries {
 		resp, err := c.send(http.MethodGet, "/api/v1/orders/"+id, g.tokens[user], "")
-		var o orderBody
 		switch {
 		case err != nil:
 		case resp.status == http.StatusNotFound:
@@ -103,14 +106,15 @@ func (g *grab) lookup(c *conn, user int, id string) (orderBody, answer) {
 		case resp.status == http.StatusUnauthorized: // a restart has ended the session; asking again is no use
 			return o, silent
 		}
-		time.Sleep(200 * time.Millisecond) // "order.unknown", or the server is restarting
+		if sleep(ctx, 200*time.Millisecond) != nil { // "order.unknown", or the server is restarting
+			break
+		}
 	}
-	return orderBody{}, silent
+	return o, silent
 }
 
 // lookups fetches every accepted id singly.
 func (g *grab) lookups(ctx context.Context, f *Facts) {
-	f.Lookups, f.Unverified = map[string]Order{}, map[string]bool{}
 	var accepted []Op
 	seen := map[string]bool{}
 	for _, op := range g.history.Ops {
@@ -123,7 +127,7 @@ func (g *grab) lookups(ctx context.Context, f *Facts) {
 	var mu sync.Mutex
 	g.clients.each(ctx, len(accepted), func(c *conn, i int) {
 		op := accepted[i]
-		o, a := g.lookup(c, op.User, op.ID)
+		o, a := g.lookup(ctx, c, op.User, op.ID)
 		g.meter.done.Add(1)
 		mu.Lock()
 		defer mu.Unlock()
@@ -139,25 +143,25 @@ func (g *grab) lookups(ctx context.Context, f *Facts) {
 
 func listOwner(user int) string { return "#" + strconv.Itoa(user) }
 
-// lists reads the order list of every user: without SQL, the way to see orders
-// nobody was told about.
+// lists reads the order list of every user: without SQL, the way to see orders nobody was told about.
 func (g *grab) lists(ctx context.Context, f *Facts) {
 	const maxPages = 20
 	index := map[string]int{}
 	for i, s := range g.sales {
-		index[s.id] = i
+		index[s.ID] = i
 	}
 	g.meter.enter("GET orders", len(g.tokens))
 	var mu sync.Mutex
 	g.clients.each(ctx, len(g.tokens), func(c *conn, user int) {
 		g.meter.done.Add(1)
-		path := "/api/v1/orders"
-		for range maxPages {
+		var page struct {
+			Items      []orderBody
+			NextCursor string
+		}
+		for n := 0; n == 0 || n < maxPages && page.NextCursor != ""; n++ {
+			path := "/api/v1/orders?cursor=" + page.NextCursor
+			page.Items, page.NextCursor = nil, ""
 			resp, err := c.send(http.MethodGet, path, g.tokens[user], "")
-			var page struct {
-				Items      []orderBody
-				NextCursor string
-			}
 			if err != nil || resp.status != http.StatusOK || json.Unmarshal(resp.body, &page) != nil {
 				return
 			}
@@ -168,10 +172,6 @@ func (g *grab) lists(ctx context.Context, f *Facts) {
 				}
 			}
 			mu.Unlock()
-			if page.NextCursor == "" {
-				return
-			}
-			path = "/api/v1/orders?cursor=" + page.NextCursor
 		}
 	})
 }

@@ -173,7 +173,7 @@ func (f *fake) routes() http.Handler {
 	mux.HandleFunc("POST /api/v1/vouchers/{id}/sale", f.openSale)
 	mux.HandleFunc("POST /api/v1/console/test-users", f.testUsers)
 	mux.HandleFunc("GET /api/v1/console/sales/{id}", f.console)
-	mux.HandleFunc("GET /api/v1/sales/{id}", func(w http.ResponseWriter, r *http.Request) { reply(w, 200, map[string]any{"id": r.PathValue("id")}) })
+	mux.HandleFunc("GET /api/v1/sales/{id}", f.sale)
 	mux.HandleFunc("POST /api/v1/sales/{id}/orders", f.grab)
 	mux.HandleFunc("GET /api/v1/orders/{id}", f.order)
 	mux.HandleFunc("GET /api/v1/orders", f.orders)
@@ -232,6 +232,19 @@ func (f *fake) openSale(w http.ResponseWriter, r *http.Request) {
 	reply(w, 201, map[string]any{"id": fmt.Sprint(s.ID)})
 }
 
+func (f *fake) sale(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, now, phase := f.sales[pathID(r)], time.Now(), "live"
+	switch {
+	case now.Before(s.Begin):
+		phase = "scheduled"
+	case !now.Before(s.End):
+		phase = "ended"
+	}
+	reply(w, 200, map[string]any{"id": fmt.Sprint(s.ID), "phase": phase, "beginsAt": s.Begin, "endsAt": s.End, "serverTime": now})
+}
+
 func (f *fake) grab(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -259,7 +272,9 @@ func (f *fake) grab(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 409, "sale.sold_out")
 		return
 	}
-	f.accepts++
+	if f.accepts++; f.fault == "crash" && f.accepts == 50 {
+		go panic("seeded")
+	}
 	id := now.UnixNano()
 	slot := sql.NullInt64{Int64: s.holds[user], Valid: f.fault != "skip_unique"}
 	s.gate--

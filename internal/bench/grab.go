@@ -14,28 +14,25 @@ const (
 	mainSale  = 0 // index of the sale under load
 	probeSale = 1 // index of the small sale that tests begin, end and conflicts
 
-	maxAsk        = 14 // times one attempt is asked while the answer is unknown; about 15 s
-	lookupEvery   = 20 // every so many accepted ids are looked up at once
-	readsPerGrab  = 4  // of bench mixed: 80 % reads
-	lookupRetries = 10
+	maxAsk       = 14 // times one attempt is asked while the answer is unknown; about 15 s
+	lookupEvery  = 4  // every so many unruly visitors look their order up at once
+	readsPerGrab = 4  // of bench mixed: 80 % reads
 )
 
 // grab is a run that sells.
 type grab struct {
 	*run
 	history History
-	tokens  []string // by user
-	sales   []sale   // by index
-	paths   []string // of the sales' orders, by index
-	peaks   []int64  // most live orders seen, by sale; written between slices only
-	missed  []string // ids not found at once; guarded by missedMu
+	sales   []saleView // by index
+	paths   []string   // of the sales' orders, by index
+	peaks   []int64    // most live orders seen, by sale; written between slices only
+	missed  []string   // ids not found at once; guarded by missedMu
 	planted map[string]bool
+	reads   int // page reads before each attempt
 
 	missedMu sync.Mutex
-	accepted atomic.Int64
 	served   atomic.Int64 // visits begun
 	killAt   []int64      // values of served at which the server is killed
-	reads    int          // page reads before each attempt
 
 	times   work        // all slices of GET /time
 	slices  []grabSlice // of the main sale
@@ -47,17 +44,15 @@ type grab struct {
 type grabSlice struct {
 	Tally
 	work                  // requests and time of the load; CPU up to rest
+	plain   bool          // nobody repeated, rivalled himself or looked his order up
 	written time.Duration // from the first request to the last row
-	drain   time.Duration // from the last answer to the last row
 }
 
-func newGrab(r *run) *grab {
-	return &grab{run: r, planted: map[string]bool{}}
-}
+func newGrab(r *run) *grab { return &grab{run: r, planted: map[string]bool{}} }
 
-// Grab sells a whole sale, judges it and prints the report. It returns a
-// *ViolationError, with the report, when an invariant or a threshold is broken,
-// and another error when the run could not be carried out.
+// Grab sells a whole sale, judges it and prints the report. It returns a *ViolationError, with the report, when an
+// invariant or a threshold is broken, a *UsageError for options that make no sense, and another error when the run
+// could not be carried out.
 func Grab(ctx context.Context, o Options) (Report, error) { return sell(ctx, "grab", 0, o) }
 
 // Mixed is Grab with four page reads before each attempt.
@@ -66,29 +61,21 @@ func Mixed(ctx context.Context, o Options) (Report, error) {
 }
 
 func sell(ctx context.Context, mode string, reads int, o Options) (Report, error) {
-	r, err := begin(ctx, mode, o)
-	defer r.end()
-	if err != nil {
-		return Report{}, err
-	}
-	g := newGrab(r)
-	g.reads = reads
-	if err := g.prepare(ctx); err != nil {
-		return Report{}, err
-	}
-	if err := g.probe(ctx); err != nil {
-		return Report{}, err
-	}
-	if err := g.rush(ctx); err != nil {
-		return Report{}, err
-	}
-	facts, err := g.facts(ctx)
-	if err != nil {
-		return Report{}, err
-	}
-	r.stopMeter()
-	report := g.report(facts, Judge(&g.history, facts))
-	return report, report.finish(r)
+	return conduct(ctx, mode, o, func(ctx context.Context, r *run) (Report, error) {
+		g := newGrab(r)
+		g.reads = reads
+		for _, step := range []func(context.Context) error{g.prepare, g.probe, g.rush} {
+			if err := step(ctx); err != nil {
+				return Report{}, err
+			}
+		}
+		facts, err := g.facts(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		r.stopMeter()
+		return g.report(facts, Judge(&g.history, facts)), nil
+	})
 }
 
 // prepare makes users and the main sale, and lets each user read its page.
@@ -97,13 +84,12 @@ func (g *grab) prepare(ctx context.Context) (err error) {
 	if g.tokens, err = g.api.testUsers(ctx, g.opts.Users+probeUsers); err != nil {
 		return err
 	}
-	begin := g.serverNow().Add(time.Second)
 	// Longer than any run, so that the sale does not end under the load.
-	if err := g.open(ctx, "bench "+g.mode, sale{stock: g.opts.Stock, limit: g.opts.Limit, begin: begin, end: begin.Add(4 * maxDuration)}); err != nil {
+	if err := g.open(ctx, g.opts.Stock, g.opts.Limit, time.Second, 4*maxDuration); err != nil {
 		return err
 	}
 	g.meter.enter("sale page", g.opts.Users)
-	page := "/api/v1/sales/" + g.sales[mainSale].id
+	page := "/api/v1/sales/" + g.sales[mainSale].ID
 	g.clients.each(ctx, g.opts.Users, func(c *conn, i int) {
 		g.meter.done.Add(1)
 		// A page that fails is no finding here: the attempt to buy will show it.
@@ -112,27 +98,27 @@ func (g *grab) prepare(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// open puts a sale on sale.
-func (g *grab) open(ctx context.Context, title string, s sale) error {
-	s, err := g.api.makeSale(ctx, g.shop, title, s)
+// open makes the next sale.
+func (g *grab) open(ctx context.Context, stock, limit int, after, length time.Duration) error {
+	s, err := g.api.makeSale(ctx, g.shop, stock, limit, after, length)
 	if err != nil {
 		return err
 	}
 	g.sales = append(g.sales, s)
-	g.paths = append(g.paths, "/api/v1/sales/"+s.id+"/orders")
+	g.paths = append(g.paths, "/api/v1/sales/"+s.ID+"/orders")
 	g.peaks = append(g.peaks, 0)
 	return nil
 }
 
 // rush is the sale itself: slices of grabs, each drained, between slices of /time.
 func (g *grab) rush(ctx context.Context) error {
-	if err := g.awaitServerTime(ctx, g.sales[mainSale].begin.Add(50*time.Millisecond)); err != nil {
+	if err := g.awaitPhase(ctx, mainSale, "live"); err != nil {
 		return err
 	}
 	visits := plan(g.opts.Users, g.opts.Limit, g.opts.Seed)
 	parts := cut(visits, g.opts.Stock, g.opts.Limit)
 	if g.opts.Rate > 0 { // arrivals do not pause for a drain
-		parts = [][]visit{visits}
+		parts = []part{{visits: visits}}
 	}
 	buying := min(len(visits), g.opts.Stock/g.opts.Limit)
 	for i := range g.opts.Kill {
@@ -141,42 +127,44 @@ func (g *grab) rush(ctx context.Context) error {
 	load, cancel := context.WithTimeout(ctx, g.opts.Duration)
 	defer cancel()
 	g.times.add(g.timeRequests(ctx))
-	for _, part := range parts {
+	for _, p := range parts {
 		if load.Err() != nil {
 			break
 		}
-		g.slices = append(g.slices, g.slice(ctx, load, part))
+		g.slices = append(g.slices, g.slice(ctx, load, p))
 		g.times.add(g.timeRequests(ctx))
 	}
 	return ctx.Err()
 }
 
-// slice lets the visitors of one slice in while load lasts, and waits for rest.
-func (g *grab) slice(ctx, load context.Context, part []visit) (s grabSlice) {
-	g.meter.enter("POST orders", len(part))
-	from := len(g.history.Ops)
-	start := time.Now()
-	var asked work
-	whole := g.measure(func() int64 {
-		reads := g.meter.reads.Load()
-		g.clients.each(load, len(part), func(c *conn, i int) {
+// slice lets the visitors of one part in while load lasts, and waits for rest.
+func (g *grab) slice(ctx, load context.Context, p part) grabSlice {
+	g.meter.enter("POST orders", len(p.visits))
+	s := grabSlice{plain: p.plain}
+	from, reads, start := len(g.history.Ops), g.meter.reads.Load(), time.Now()
+	var took time.Duration
+	s.work = g.measure(func() int64 {
+		g.clients.each(load, len(p.visits), func(c *conn, i int) {
 			g.meter.done.Add(1)
 			arrival := time.Time{}
 			if g.opts.Rate > 0 {
-				arrival = start.Add(time.Duration(float64(part[i].tick-part[0].tick) / g.opts.Rate * float64(time.Second)))
+				arrival = start.Add(time.Duration(float64(p.visits[i].tick-p.visits[0].tick) / g.opts.Rate * float64(time.Second)))
 			}
-			g.visit(load, c, part[i], arrival)
+			g.visit(load, c, p.visits[i], arrival)
 		})
-		asked.took = time.Since(start)
-		asked.requests = int64(len(g.history.Ops)-from) + g.meter.reads.Load() - reads
+		took = time.Since(start)
+		for _, op := range g.history.Ops[from:] {
+			s.Tally.add(op)
+		}
 		g.meter.enter("drain", 0)
-		s.written, s.drain = g.drained(ctx, start, asked.took)
-		return asked.requests
+		want := int64(s.Accepted)
+		for _, earlier := range g.slices {
+			want += int64(earlier.Accepted)
+		}
+		s.written = g.drained(ctx, mainSale, start, want)
+		return int64(s.Attempted) + g.meter.reads.Load() - reads
 	})
-	s.work = work{requests: asked.requests, took: asked.took, cpu: whole.cpu, noCPU: whole.noCPU}
-	for _, op := range g.history.Ops[from:] {
-		s.Tally.add(op)
-	}
+	s.work.took = took
 	return s
 }
 
@@ -186,7 +174,9 @@ func (g *grab) visit(ctx context.Context, c *conn, v visit, arrival time.Time) {
 		return
 	}
 	if slices.Contains(g.killAt, g.served.Add(1)) {
-		g.server.kill()
+		if err := g.server.kill(context.WithoutCancel(ctx)); err != nil {
+			g.server.onCrash(err)
+		}
 	}
 	var first Op
 	for i := range v.tries {
@@ -194,28 +184,26 @@ func (g *grab) visit(ctx context.Context, c *conn, v visit, arrival time.Time) {
 			return
 		}
 		g.readPages(c, v.user)
-		op := g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key + i}, arrival)
+		op := g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key + i}, arrival, "")
 		arrival = time.Time{}
 		if i == 0 {
 			first = op
 		}
-		if op.Outcome == Accepted && g.accepted.Add(1)%lookupEvery == 0 {
-			g.lookAtOnce(c, op)
-		}
+	}
+	if first.Outcome == Accepted && !v.plain() && v.user%lookupEvery == 0 {
+		g.lookAtOnce(ctx, c, first)
 	}
 	switch v.again {
 	case sameKey:
-		g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key}, time.Time{}, first)
+		g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key}, time.Time{}, first.ID)
 	case anotherKey:
-		if op := g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key + v.tries}, time.Time{}); op.Outcome == Accepted {
-			g.accepted.Add(1)
-		}
+		g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key + v.tries}, time.Time{}, "")
 	}
 }
 
-// attempt asks until the answer is known and records it. Latency counts from
-// arrival, or from now if that is zero. Earlier are attempts with the same key.
-func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, earlier ...Op) Op {
+// attempt asks until the answer is known and records it. Latency counts from arrival, or from now if that is zero.
+// Known is the order already promised for the key, if any.
+func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, known string) Op {
 	now := time.Now()
 	if arrival.IsZero() {
 		arrival = now
@@ -235,9 +223,7 @@ func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, e
 	}
 	end := time.Now()
 	op.End = end.Sub(g.meter.begun)
-	for _, e := range earlier {
-		op.Replay = op.Replay || op.Outcome == Accepted && e.ID == op.ID
-	}
+	op.Replay = op.Outcome == Accepted && op.ID == known
 	g.history.add(op)
 	if op.Sale == mainSale {
 		g.meter.attempted(op, end.Sub(arrival))
@@ -248,7 +234,7 @@ func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, e
 // readPages is the browsing of bench mixed.
 func (g *grab) readPages(c *conn, user int) {
 	for i := range g.reads {
-		path := "/api/v1/sales/" + g.sales[mainSale].id
+		path := "/api/v1/sales/" + g.sales[mainSale].ID
 		if i%2 == 1 {
 			path = "/api/v1/shops/" + g.shop
 		}
@@ -261,8 +247,8 @@ func (g *grab) readPages(c *conn, user int) {
 }
 
 // lookAtOnce fetches an order in the same breath in which it was accepted.
-func (g *grab) lookAtOnce(c *conn, op Op) {
-	if _, answer := g.lookup(c, op.User, op.ID); answer == absent {
+func (g *grab) lookAtOnce(ctx context.Context, c *conn, op Op) {
+	if _, answer := g.lookup(context.WithoutCancel(ctx), c, op.User, op.ID); answer == absent {
 		g.missedMu.Lock()
 		g.missed = append(g.missed, op.ID)
 		g.missedMu.Unlock()

@@ -67,36 +67,26 @@ type Invariants struct {
 	Details       []string `json:"details,omitempty"` // the first violations in words
 }
 
-const maxDetails = 20
-
-func (v *Invariants) note(counter *int, n int, format string, args ...any) {
-	*counter += n
-	v.detail(format, args...)
+// total is the sum of all counts.
+func (v *Invariants) total() int {
+	return v.Oversold + v.OverLimit + v.Lost + v.Ghost + v.OutsideWindow + v.Duplicate + v.WrongReplay + v.WrongAnswer + v.Unsettled + v.Recovered
 }
 
-func (v *Invariants) detail(format string, args ...any) {
+// note counts n violations and describes them, the first few of all.
+func (v *Invariants) note(counter *int, n int, format string, args ...any) {
+	const maxDetails = 20
+	*counter += n
 	if len(v.Details) < maxDetails {
 		v.Details = append(v.Details, fmt.Sprintf(format, args...))
 	}
 }
 
-// add joins the judgement of another sale.
-func (v *Invariants) add(o Invariants) {
-	v.Oversold += o.Oversold
-	v.OverLimit += o.OverLimit
-	v.Lost += o.Lost
-	v.Ghost += o.Ghost
-	v.OutsideWindow += o.OutsideWindow
-	v.Duplicate += o.Duplicate
-	v.WrongReplay += o.WrongReplay
-	v.WrongAnswer += o.WrongAnswer
-	v.Unsettled += o.Unsettled
-	v.Recovered += o.Recovered
-	v.GateEqualsDB = v.GateEqualsDB && o.GateEqualsDB
-	v.Conserved = v.Conserved && o.Conserved
-	v.AtRest = v.AtRest && o.AtRest
-	v.OK = v.OK && o.OK
-	v.Details = append(v.Details, o.Details...)
+// demand is note for a flag.
+func (v *Invariants) demand(flag *bool, ok bool, format string, args ...any) {
+	if !ok {
+		*flag = false
+		v.note(new(int), 1, format, args...)
+	}
 }
 
 // Judge compares what was answered with what exists. It has no side effects.
@@ -112,8 +102,7 @@ func Judge(h *History, f Facts) Invariants {
 	if n := f.Stuck - v.Lost - v.Unsettled; n > 0 {
 		v.note(&v.Recovered, n, "%d accepted orders had no row though the queue was empty, and got one later", n)
 	}
-	v.OK = v.Oversold+v.OverLimit+v.Lost+v.Ghost+v.OutsideWindow+v.Duplicate+v.WrongReplay+v.WrongAnswer+v.Unsettled+v.Recovered == 0 &&
-		v.GateEqualsDB && v.Conserved && v.AtRest
+	v.OK = v.total() == 0 && v.GateEqualsDB && v.Conserved && v.AtRest
 	return v
 }
 
@@ -139,12 +128,8 @@ func tell(h *History, v *Invariants, f Facts) told {
 	byKey := map[attempt]string{}
 	for _, op := range h.Ops {
 		b := buyer{op.Sale, op.User}
-		switch op.Outcome {
-		case Unknown, Busy:
-			t.unsure[b] = true
-			continue
-		case Accepted:
-		default:
+		t.unsure[b] = t.unsure[b] || op.Outcome == Unknown || op.Outcome == Busy
+		if op.Outcome != Accepted {
 			continue
 		}
 		k := attempt{b, op.Key}
@@ -172,18 +157,11 @@ func (v *Invariants) judgeSale(i int, s SaleFacts) {
 	} else if s.Stock < 0 {
 		v.note(&v.Oversold, int(-s.Stock), "sale %d: stock is %d", i, s.Stock)
 	}
-	if s.Stock+s.Live != s.Released {
-		v.Conserved = false
-		v.detail("sale %d: %d left and %d live are not the %d released", i, s.Stock, s.Live, s.Released)
+	v.demand(&v.Conserved, s.Stock+s.Live == s.Released, "sale %d: %d left and %d live are not the %d released", i, s.Stock, s.Live, s.Released)
+	if s.Gate != nil {
+		v.demand(&v.GateEqualsDB, *s.Gate == s.Stock, "sale %d: the gate has %d units, the database %d", i, *s.Gate, s.Stock)
 	}
-	if s.Gate != nil && *s.Gate != s.Stock {
-		v.GateEqualsDB = false
-		v.detail("sale %d: the gate has %d units, the database %d", i, *s.Gate, s.Stock)
-	}
-	if !s.AtRest {
-		v.AtRest = false
-		v.detail("sale %d did not come to rest", i)
-	}
+	v.demand(&v.AtRest, s.AtRest, "sale %d did not come to rest", i)
 }
 
 // judgeAccepted follows every promise to its end.

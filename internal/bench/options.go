@@ -1,17 +1,19 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 )
 
-// Options say what to load, how hard, and what to expect. The tags are read by
-// the command line; a zero value gets the same defaults from withDefaults.
+// Options say what to load, how hard, and what to expect. The command line reads the tags; a caller may leave fields
+// zero and gets the same defaults.
 type Options struct {
 	URL      string        `name:"url" placeholder:"URL" help:"Server to load. Without it a server of our own is started, as with --self."`
 	Self     bool          `help:"Start the server as a child on a temporary folder and read its database directly."`
@@ -51,23 +53,22 @@ const (
 	maxClients  = 4096
 	maxLimit    = 63 // the server keeps a user's slots in one bitmask
 	maxDuration = time.Hour
+	maxKills    = 10
 )
 
+// UsageError says that the options ask for something that can't be run.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
 func (o Options) withDefaults() Options {
-	o.Users = orDefault(o.Users, 5000)
-	o.Stock = orDefault(o.Stock, 500)
-	o.Limit = orDefault(o.Limit, 1)
-	o.Clients = orDefault(o.Clients, 64)
-	o.Duration = orDefault(o.Duration, time.Minute)
-	o.RestTimeout = orDefault(o.RestTimeout, time.Minute)
-	o.TimeSlice = orDefault(o.TimeSlice, 600*time.Millisecond)
-	o.Lang = orDefault(o.Lang, "zh")
-	o.LimitGlobal = orDefault(o.LimitGlobal, 1_000_000)
-	o.LimitIP = orDefault(o.LimitIP, 1_000_000)
-	o.LimitUser = orDefault(o.LimitUser, 1000)
-	o.OperatorPhone = orDefault(o.OperatorPhone, "13800000001")
-	o.OperatorPassword = orDefault(o.OperatorPassword, "tandian-demo")
-	o.Seed = orDefault(o.Seed, uint64(time.Now().UnixNano())%1_000_000)
+	if err := kong.ApplyDefaults(&o); err != nil {
+		panic(err) // a tag above is wrong
+	}
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano())%1_000_000 + 1
+	}
 	o.Self = o.Self || o.URL == ""
 	if o.Stdout == nil {
 		o.Stdout = io.Discard
@@ -78,76 +79,71 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
-}
-
-// prepare fills in defaults and refuses what cannot be run.
+// prepare fills in defaults. What can't be run is a *UsageError.
 func (o Options) prepare() (Options, []Threshold, error) {
 	o = o.withDefaults()
+	thresholds, err := ParseExpect(o.Expect)
+	if err = errors.Join(err, o.validate()); err != nil {
+		return o, nil, &UsageError{err}
+	}
+	if o.Self && o.Exe == "" {
+		if o.Exe, err = os.Executable(); err != nil {
+			return o, nil, fmt.Errorf("find the program to start: %w", err)
+		}
+	}
+	return o, thresholds, nil
+}
+
+func (o Options) validate() error {
 	for _, b := range []struct {
 		name     string
 		v, limit int
 	}{{"users", o.Users, maxUsers}, {"stock", o.Stock, maxUsers}, {"clients", o.Clients, maxClients}, {"limit", o.Limit, maxLimit}} {
 		if b.v < 1 || b.v > b.limit {
-			return o, nil, fmt.Errorf("--%s must be 1 to %d, not %d", b.name, b.limit, b.v)
+			return fmt.Errorf("--%s must be 1 to %d, not %d", b.name, b.limit, b.v)
 		}
 	}
+	u, err := url.Parse(o.URL)
 	switch {
 	case o.Duration < 0 || o.Duration > maxDuration:
-		return o, nil, fmt.Errorf("--duration must be at most %v", maxDuration)
+		return fmt.Errorf("--duration must be at most %v", maxDuration)
 	case o.Rate < 0 || o.Rate > 1e6:
-		return o, nil, fmt.Errorf("--rate must be 0 to 1000000")
+		return errors.New("--rate must be 0 to 1000000")
 	case o.URL != "" && o.Self:
-		return o, nil, fmt.Errorf("--url and --self exclude each other")
-	case o.Kill < 0 || o.Kill > maxRestarts || o.Kill > 0 && !o.Self:
-		return o, nil, fmt.Errorf("--kill needs --self and is at most %d", maxRestarts)
+		return errors.New("--url and --self exclude each other")
+	case o.Kill < 0 || o.Kill > maxKills || o.Kill > 0 && !o.Self:
+		return fmt.Errorf("--kill needs --self and is at most %d", maxKills)
+	case o.URL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"):
+		return fmt.Errorf("--url must be an http or https address, not %q", o.URL)
 	}
-	if o.URL != "" {
-		if u, err := url.Parse(o.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return o, nil, fmt.Errorf("--url must be an http or https address, not %q", o.URL)
-		}
-	}
-	if o.Self && o.Exe == "" {
-		exe, err := os.Executable()
-		if err != nil {
-			return o, nil, fmt.Errorf("find the program to start: %w", err)
-		}
-		o.Exe = exe
-	}
-	thresholds, err := ParseExpect(o.Expect)
-	return o, thresholds, err
+	return nil
 }
 
 // commandLine is a command that repeats the run, seed included.
 func (o Options) commandLine(mode string) string {
-	args := []string{"tandian", "bench", mode}
-	if o.Self {
-		args = append(args, "--self")
-	} else {
-		args = append(args, "--url", o.URL)
+	words := []string{"tandian", "bench", mode}
+	defaults := Options{}
+	normal := kong.Must(&defaults).Model.Flags
+	if err := kong.ApplyDefaults(&defaults); err != nil {
+		panic(err) // a tag above is wrong
 	}
-	add := func(name, v string, set bool) {
-		if set {
-			args = append(args, name, v)
+	for i, f := range kong.Must(&o).Model.Flags {
+		value := f.Target.Interface()
+		switch {
+		case value == normal[i].Target.Interface():
+		case value == true:
+			words = append(words, "--"+f.Name)
+		default:
+			words = append(words, "--"+f.Name, quote(fmt.Sprint(value)))
 		}
 	}
-	add("--users", strconv.Itoa(o.Users), mode != "read" && mode != "drain")
-	add("--stock", strconv.Itoa(o.Stock), mode != "read")
-	add("--limit", strconv.Itoa(o.Limit), mode != "read" && o.Limit > 1)
-	add("--clients", strconv.Itoa(o.Clients), true)
-	add("--rate", strconv.FormatFloat(o.Rate, 'f', -1, 64), o.Rate > 0)
-	add("--duration", o.Duration.String(), true)
-	add("--broker", o.Broker, o.Broker != "")
-	add("--limit-global", strconv.Itoa(o.LimitGlobal), o.Self && o.LimitGlobal != 1_000_000)
-	add("--limit-ip", strconv.Itoa(o.LimitIP), o.Self && o.LimitIP != 1_000_000)
-	add("--limit-user", strconv.Itoa(o.LimitUser), o.Self && o.LimitUser != 1000)
-	add("--kill", strconv.Itoa(o.Kill), o.Kill > 0)
-	add("--seed", strconv.FormatUint(o.Seed, 10), true)
-	add("--expect", "'"+o.Expect+"'", o.Expect != "")
-	return strings.Join(args, " ")
+	return strings.Join(words, " ")
+}
+
+// quote makes one word of s for a shell.
+func quote(s string) string {
+	if strings.ContainsAny(s, " <>=%&;|*?$'\"\\") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
 }

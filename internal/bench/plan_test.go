@@ -48,21 +48,38 @@ func TestPlan(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	for _, tt := range []struct{ users, stock, limit, slices int }{
-		{20_000, 20_000, 1, 4}, {5_000, 500, 1, 4}, {20_000, 10_000, 1, 7}, {100, 100, 1, 1}, {1, 1, 1, 1}, {1, 500, 1, 1}, {3_000, 9_000, 3, 1}, {500, 1, 1, 3},
+	for _, tt := range []struct{ users, stock, limit, plain, parts int }{
+		{20_000, 20_000, 1, 4, 5}, {5_000, 500, 1, 3, 6}, {20_000, 10_000, 1, 8, 11}, {100, 100, 1, 1, 2}, {1, 1, 1, 1, 1}, {3_000, 9_000, 3, 1, 2}, {500, 1, 1, 1, 3},
 	} {
 		visits := plan(tt.users, tt.limit, 1)
 		parts := cut(visits, tt.stock, tt.limit)
-		if !slices.Equal(slices.Concat(parts...), visits) {
-			t.Errorf("%+v: the slices are not the plan", tt)
-		}
-		if len(parts) != tt.slices {
-			t.Errorf("%+v: %d slices", tt, len(parts))
-		}
-		for i, p := range parts[1:] {
-			if before := parts[i]; before[len(before)-1].tick == p[0].tick {
-				t.Errorf("%+v: a burst is torn apart", tt)
+		var all []visit
+		plain := 0
+		part := map[int]int{} // by tick
+		for n, p := range parts {
+			all = append(all, p.visits...)
+			for i, v := range p.visits {
+				if p.plain && !v.plain() {
+					t.Errorf("%+v: user %d in a plain part", tt, v.user)
+				}
+				if i > 0 && p.visits[i-1].tick > v.tick {
+					t.Errorf("%+v: part %d is out of order", tt, n)
+				}
+				if at, ok := part[v.tick]; ok && at != n {
+					t.Errorf("%+v: a burst is torn apart", tt)
+				}
+				part[v.tick] = n
 			}
+			if p.plain {
+				plain++
+			}
+		}
+		slices.SortStableFunc(all, func(a, b visit) int { return a.tick - b.tick })
+		if !slices.Equal(all, visits) {
+			t.Errorf("%+v: the parts are not the plan", tt)
+		}
+		if len(parts) != tt.parts || plain != tt.plain {
+			t.Errorf("%+v: %d parts, %d of them plain", tt, len(parts), plain)
 		}
 	}
 }

@@ -17,75 +17,113 @@ const (
 	probeUsers    = earlyUsers + 1 + conflictUsers + edgeUsers + lateUsers
 )
 
-// probe runs a small sale of its own: attempts before its begin and after its
-// end, and orders the writer must refuse so that their units go back.
+// clockMargin is how far the clocks of one server's parts, such as its gate and its page, may be apart.
+const clockMargin = 50 * time.Millisecond
+
+// probe runs a small sale of its own: attempts before its begin and after its end, and orders the writer must refuse so
+// that their units go back.
 func (g *grab) probe(ctx context.Context) error {
 	g.meter.enter("window and conflicts", 0)
-	begin := g.serverNow().Add(600 * time.Millisecond)
-	s := sale{stock: 2 * probeUsers, limit: 1, begin: begin, end: begin.Add(2 * time.Second)}
-	if err := g.open(ctx, "bench probe", s); err != nil {
+	if err := g.open(ctx, 2*probeUsers, 1, 800*time.Millisecond, 2*time.Second); err != nil {
 		return err
 	}
-	next := g.opts.Users
-	try := func(n int, want Outcome) {
-		first := next
-		next += n
-		g.clients.each(ctx, n, func(c *conn, i int) {
-			g.attempt(ctx, c, Op{Sale: probeSale, User: first + i, Want: want}, time.Time{})
-		})
-	}
-	try(earlyUsers, NotStarted)
-	if err := g.awaitServerTime(ctx, begin.Add(50*time.Millisecond)); err != nil {
+	user := g.opts.Users
+	if err := g.try(ctx, user, earlyUsers, "scheduled", NotStarted); err != nil {
 		return err
 	}
-	if err := g.conflict(ctx, next, try); err != nil {
+	user += earlyUsers
+	if err := g.awaitPhase(ctx, probeSale, "live"); err != nil {
 		return err
 	}
-	// The requests leave a little before the end; those admitted in time may be
-	// accepted, and their admittedAt must show it.
-	next = g.opts.Users + earlyUsers + 1 + conflictUsers
-	if err := g.awaitServerTime(ctx, s.end.Add(-3*time.Millisecond)); err != nil {
+	if err := g.conflict(ctx, user); err != nil {
 		return err
 	}
-	try(edgeUsers, Unknown)
-	if err := g.awaitServerTime(ctx, s.end.Add(100*time.Millisecond)); err != nil {
+	user += 1 + conflictUsers
+	// The requests leave a little before the end; those admitted in time may be accepted, and their admittedAt must show it.
+	v, err := g.api.sale(ctx, g.sales[probeSale].ID)
+	if err != nil || sleep(ctx, v.EndsAt.Sub(v.ServerTime)-3*time.Millisecond) != nil {
 		return err
 	}
-	try(lateUsers, Ended)
-	return ctx.Err()
+	if err := g.try(ctx, user, edgeUsers, "live", Unknown); err != nil {
+		return err
+	}
+	user += edgeUsers
+	if err := g.awaitPhase(ctx, probeSale, "ended"); err != nil {
+		return err
+	}
+	return g.try(ctx, user, lateUsers, "ended", Ended)
 }
 
-// conflict needs the database: it plants an order for each of some users and
-// lets them buy. The gate admits them; the writer finds their place taken, the
-// order fails and its unit must return exactly once.
-func (g *grab) conflict(ctx context.Context, user int, try func(int, Outcome)) error {
-	s := g.sales[probeSale]
-	try(1, Accepted)
+// awaitPhase waits until the server says that a sale has reached the phase, and for clockMargin more.
+func (g *grab) awaitPhase(ctx context.Context, sale int, phase string) error {
+	for {
+		v, err := g.api.sale(ctx, g.sales[sale].ID)
+		if err != nil {
+			return err
+		}
+		if v.Phase == phase {
+			return sleep(ctx, clockMargin)
+		}
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// try lets n users from first on buy at the small sale during a phase that awaitPhase has seen begin. The outcome want
+// is demanded of them only if the phase is certain to have lasted until all were answered.
+func (g *grab) try(ctx context.Context, first, n int, phase string, want Outcome) error {
+	from := len(g.history.Ops)
+	g.clients.each(ctx, n, func(c *conn, i int) {
+		g.attempt(ctx, c, Op{Sale: probeSale, User: first + i}, time.Time{}, "")
+	})
+	v, err := g.api.sale(ctx, g.sales[probeSale].ID)
+	if err != nil {
+		return err
+	}
+	next := map[string]time.Time{"scheduled": v.BeginsAt, "live": v.EndsAt}[phase] // none after the end
+	if v.Phase == phase && (next.IsZero() || v.ServerTime.Add(clockMargin).Before(next)) {
+		for i := range g.history.Ops[from:] {
+			g.history.Ops[from+i].Want = want
+		}
+	}
+	return nil
+}
+
+// conflict needs the database: it plants an order for each of some users and lets them buy. The gate admits them; the
+// writer finds their place taken, the order fails and its unit must return exactly once.
+func (g *grab) conflict(ctx context.Context, user int) error {
+	if err := g.try(ctx, user, 1, "live", Accepted); err != nil {
+		return err
+	}
 	template := g.history.Ops[len(g.history.Ops)-1]
 	if g.db == nil || template.Outcome != Accepted {
 		return nil
 	}
-	ctxWait, cancel := context.WithDeadline(ctx, time.Now().Add(s.end.Sub(g.serverNow())/2))
+	wait, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for rows := int64(0); rows < 1; {
-		rows, _ = g.db.written(ctxWait, s.id) // a busy database is asked again
-		if sleep(ctxWait, 5*time.Millisecond) != nil {
+		rows, _ = g.rows(wait, probeSale) // a busy database is asked again
+		if sleep(wait, 5*time.Millisecond) != nil {
 			return ctx.Err() // an order that never gets its row is judged later
 		}
 	}
+	var owners []int64
 	for i := range conflictUsers {
 		id, err := g.userID(ctx, user+1+i)
 		if err != nil {
 			return err
 		}
-		planted, err := g.db.plant(ctx, template.ID, s.id, id)
-		if err != nil {
-			return err
-		}
-		g.planted[planted] = true
+		owners = append(owners, id)
 	}
-	try(conflictUsers, Unknown)
-	return nil
+	planted, err := plant(ctx, g.server.dir, template.ID, g.sales[probeSale].ID, owners)
+	if err != nil {
+		return err
+	}
+	for _, id := range planted {
+		g.planted[id] = true
+	}
+	return g.try(ctx, user+1, conflictUsers, "live", Unknown)
 }
 
 // userID asks who a test user is.

@@ -2,9 +2,7 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -21,91 +19,55 @@ type ReadFigures struct {
 	CPUMicrosPerTime *float64 `json:"cpuMicrosPerTime"`
 }
 
-// Read asks for the page of one hot shop, half the shop itself and half its
-// vouchers, for Options.Duration in all. Errors are as those of Grab.
+// Read asks for the page of one hot shop, half the shop itself and half its vouchers, for Options.Duration in all.
+// Errors are as those of Grab.
 func Read(ctx context.Context, o Options) (Report, error) {
-	r, err := begin(ctx, "read", o)
-	defer r.end()
-	if err != nil {
-		return Report{}, err
-	}
-	readSlice := 2 * r.opts.TimeSlice
-	var reads, times work
-	var failed atomic.Int64
-	begun := time.Now()
-	for ctx.Err() == nil && (reads.requests == 0 || time.Since(begun)+r.opts.TimeSlice+readSlice <= r.opts.Duration) {
-		times.add(r.timeRequests(ctx))
-		reads.add(r.readSlice(ctx, readSlice, &failed))
-	}
-	if ctx.Err() != nil {
-		return Report{}, ctx.Err()
-	}
-	r.stopMeter()
-	report := r.newReport()
-	f := &ReadFigures{
-		Requests: reads.requests, Errors: failed.Load(), RPS: reads.rps(), TimeRPS: times.rps(),
-		CPUMicrosPerRead: reads.cpuPer(reads.requests), CPUMicrosPerTime: times.cpuPer(times.requests),
-	}
-	f.RatioToTime = ratio(f.RPS, f.TimeRPS)
-	f.CPURatio = ratio(f.CPUMicrosPerRead, f.CPUMicrosPerTime)
-	report.Read = f
-	return report, report.finish(r)
-}
-
-// readSlice reads as fast as the connections go, or at the rate asked for.
-func (r *run) readSlice(ctx context.Context, d time.Duration, failed *atomic.Int64) work {
-	r.meter.enter("GET shops/{id}", 0)
-	paths := [2]string{"/api/v1/shops/" + r.shop, "/api/v1/shops/" + r.shop + "/vouchers"}
-	return r.measure(func() int64 {
-		var n, next atomic.Int64
-		start := time.Now()
-		r.clients.loop(ctx, d, func(c *conn) {
-			i := next.Add(1) - 1
-			from := time.Now()
-			if r.opts.Rate > 0 {
-				from = start.Add(time.Duration(float64(i) / r.opts.Rate * float64(time.Second)))
-				if from.Sub(start) >= d || sleep(ctx, time.Until(from)) != nil {
-					_ = sleep(ctx, time.Until(start.Add(d))) // the slice is full
-					return
-				}
-			}
-			resp, err := c.send(http.MethodGet, paths[i%2], "", "")
-			r.meter.latency.record(time.Since(from))
-			r.meter.reads.Add(1)
-			n.Add(1)
-			field := [2]string{"id", "shopId"}[i%2]
-			// A shop without vouchers has no shopId to compare.
-			if got := jsonField(orEmpty(resp.body, err), field); err != nil || resp.status != http.StatusOK || got != r.shop && (i%2 == 0 || got != "") {
-				failed.Add(1)
-			}
-		})
-		return n.Load()
+	return conduct(ctx, "read", o, func(ctx context.Context, r *run) (Report, error) {
+		readSlice := 2 * r.opts.TimeSlice
+		var reads, times work
+		f := &ReadFigures{}
+		begun := time.Now()
+		for ctx.Err() == nil && (reads.requests == 0 || time.Since(begun)+r.opts.TimeSlice+readSlice <= r.opts.Duration) {
+			times.add(r.timeRequests(ctx))
+			reads.add(r.readSlice(ctx, readSlice, &f.Errors))
+		}
+		r.stopMeter()
+		f.Requests, f.RPS, f.TimeRPS = reads.requests, reads.rps(), times.rps()
+		f.CPUMicrosPerRead, f.CPUMicrosPerTime = reads.cpuPer(reads.requests), times.cpuPer(times.requests)
+		f.RatioToTime, f.CPURatio = ratio(f.RPS, f.TimeRPS), ratio(f.CPUMicrosPerRead, f.CPUMicrosPerTime)
+		report := r.newReport()
+		report.Read = f
+		return report, ctx.Err()
 	})
 }
 
-func orEmpty(body []byte, err error) []byte {
-	if err != nil {
-		return nil
-	}
-	return body
-}
-
-func (f *ReadFigures) value(t Threshold) *float64 {
-	switch t.Metric {
-	case "rps":
-		return f.RPS
-	case "ratio":
-		return f.RatioToTime
-	case "cpu":
-		return f.CPURatio
-	case "errors":
-		return t.of(f.Errors, f.Requests)
-	}
-	return nil
-}
-
-func (f *ReadFigures) text(b *strings.Builder, say speech) {
-	fmt.Fprintf(b, "  %s %d · %s %d\n", say("请求", "requests"), f.Requests, say("出错", "errors"), f.Errors)
-	fmt.Fprintf(b, "  %s %s/s · GET /time %s/s · %s %s · %s %s\n", say("速率", "rate"), figure(f.RPS, 0), figure(f.TimeRPS, 0),
-		say("与 /time 之比", "ratio to /time"), figure(f.RatioToTime, 2), say("CPU 之比", "CPU ratio"), figure(f.CPURatio, 2))
+// readSlice reads as fast as the connections go, or at the rate asked for, and counts wrong answers in failed.
+func (r *run) readSlice(ctx context.Context, d time.Duration, failed *int64) work {
+	r.meter.enter("GET shops/{id}", 0)
+	pages := [2]struct{ path, field string }{{"/api/v1/shops/" + r.shop, "id"}, {"/api/v1/shops/" + r.shop + "/vouchers", "shopId"}}
+	return r.measure(func() int64 {
+		start := time.Now()
+		read := func(c *conn, i int) {
+			from := time.Now()
+			if r.opts.Rate > 0 {
+				from = start.Add(time.Duration(float64(i) / r.opts.Rate * float64(time.Second)))
+				_ = sleep(ctx, time.Until(from)) // a cancelled run ends after this request
+			}
+			page := pages[i%2]
+			resp, err := c.send(http.MethodGet, page.path, "", "")
+			r.meter.latency.record(time.Since(from))
+			r.meter.reads.Add(1)
+			// A shop without vouchers has no shopId to compare.
+			got := jsonField(resp.body, page.field)
+			if err != nil || resp.status != http.StatusOK || got != r.shop && (i%2 == 0 || got != "") {
+				atomic.AddInt64(failed, 1)
+			}
+		}
+		if r.opts.Rate == 0 {
+			return r.clients.loop(ctx, d, read)
+		}
+		n := int(r.opts.Rate * d.Seconds())
+		r.clients.each(ctx, n, read)
+		return int64(n)
+	})
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Report is the result of a run. Of Grab, Read and Drain exactly one is set; in
-// JSON its fields stand beside the common ones.
+// Report is the result of a run. Of Grab, Read, Drain and Start exactly one is set; in JSON its fields stand beside the
+// common ones.
 type Report struct {
 	Mode        string        `json:"-"` // written first by MarshalJSON
 	Grab        *GrabFigures  `json:"-"` // also of mode mixed
 	Read        *ReadFigures  `json:"-"`
 	Drain       *DrainFigures `json:"-"`
+	Start       *StartFigures `json:"-"`
 	Invariants  *Invariants   `json:"invariants,omitempty"` // nil for a mode that sells nothing
 	LatencyMs   Latency       `json:"latencyMs"`
 	Checks      []Check       `json:"expect,omitempty"`
@@ -42,9 +43,8 @@ type Limits struct {
 	User   int `json:"user"`
 }
 
-// GrabFigures are the results of grab and mixed. Pointers are nil, null in JSON,
-// where a figure could not be measured: ratios need slices in which stock
-// remained throughout (or was gone throughout), CPU figures a server of ours.
+// GrabFigures are the results of grab and mixed. Pointers are nil, null in JSON, where a figure could not be measured:
+// ratios need plain slices in which stock remained throughout (or was gone throughout), CPU figures a server of ours.
 type GrabFigures struct {
 	Users int `json:"users"`
 	Stock struct {
@@ -107,151 +107,95 @@ func (g *grab) report(f Facts, v Invariants) Report {
 			fig.Tally.add(op)
 		}
 	}
-	p := g.phases()
-	fig.DrainMs = float64(p.drain.Milliseconds())
-	if fig.AcceptRPS = quotient(float64(p.sold), p.selling.took.Seconds()); fig.AcceptRPS == nil {
-		fig.AcceptRPS = quotient(float64(fig.Accepted), p.mixed.took.Seconds())
-	}
-	if !g.stalled {
-		fig.WrittenRPS = quotient(float64(fig.Accepted), p.writing.Seconds())
-	}
-	fig.TimeRPS = g.times.rps()
-	if g.opts.Rate == 0 { // at a given rate the ratio would only repeat it
-		fig.RatioToTime = ratio(p.selling.rps(), fig.TimeRPS)
-		fig.SoldOutRatioToTime = ratio(p.gone.rps(), fig.TimeRPS)
+	sold := g.total(func(s grabSlice) bool { return s.plain && s.Accepted > 0 && s.SoldOut == 0 })
+	gone := g.total(func(s grabSlice) bool { return s.plain && s.Accepted == 0 && s.SoldOut > 0 })
+	if fig.TimeRPS = g.times.rps(); g.opts.Rate == 0 { // at a given rate the ratio would only repeat it
+		fig.RatioToTime = ratio(sold.rps(), fig.TimeRPS)
+		fig.SoldOutRatioToTime = ratio(gone.rps(), fig.TimeRPS)
 	}
 	fig.CPUMicrosPerTime = g.times.cpuPer(g.times.requests)
-	fig.CPUMicrosPerOrder = p.selling.cpuPer(p.sold)
-	fig.CPUMicrosPerSoldOut = p.gone.cpuPer(p.soldOut)
+	fig.CPUMicrosPerOrder = sold.cpuPer(int64(sold.Accepted))
+	fig.CPUMicrosPerSoldOut = gone.cpuPer(int64(gone.SoldOut))
 	if g.reads == 0 { // else the reads' CPU time would be charged to the orders
 		fig.CPURatio = ratio(fig.CPUMicrosPerOrder, fig.CPUMicrosPerTime)
 		fig.SoldOutCPURatio = ratio(fig.CPUMicrosPerSoldOut, fig.CPUMicrosPerTime)
 	}
+	if sold.Accepted == 0 {
+		sold = g.total(func(s grabSlice) bool { return s.Accepted > 0 })
+	}
+	fig.AcceptRPS = quotient(float64(sold.Accepted), sold.took.Seconds())
+	if !g.stalled {
+		fig.WrittenRPS = quotient(float64(sold.Accepted), sold.written.Seconds())
+	}
+	for _, s := range g.slices {
+		fig.DrainMs = max(fig.DrainMs, float64((s.written - s.took).Milliseconds()))
+	}
 	return rep
 }
 
-// phases are the sums of a run's slices.
-type phases struct {
-	selling work // slices in which stock remained to the end
-	gone    work // slices in which none was left
-	mixed   work // slices in which any was sold
-	sold    int64
-	soldOut int64
-	writing time.Duration // from the first request to the last row, slice by slice
-	drain   time.Duration // the longest
-}
-
-func (g *grab) phases() (p phases) {
+// total sums the slices of one kind.
+func (g *grab) total(kind func(grabSlice) bool) (sum grabSlice) {
 	for _, s := range g.slices {
-		switch {
-		case s.Accepted > 0 && s.SoldOut == 0:
-			p.selling.add(s.work)
-			p.sold += int64(s.Accepted)
-		case s.Accepted == 0 && s.SoldOut > 0:
-			p.gone.add(s.work)
-			p.soldOut += int64(s.SoldOut)
-		}
-		if s.Accepted > 0 {
-			p.mixed.add(s.work)
-			p.writing += s.written
-			p.drain = max(p.drain, s.drain)
+		if kind(s) {
+			sum.Accepted += s.Accepted
+			sum.SoldOut += s.SoldOut
+			sum.written += s.written
+			sum.work.add(s.work)
 		}
 	}
-	return p
+	return sum
 }
 
 // value returns what was measured for a metric of --expect, nil when nothing was.
 func (r Report) value(t Threshold) *float64 {
-	exact := func(v float64) *float64 { return &v }
-	switch t.Metric {
-	case "p50":
-		return exact(r.LatencyMs.P50)
-	case "p95":
-		return exact(r.LatencyMs.P95)
-	case "p99":
-		return exact(r.LatencyMs.P99)
-	case "max":
-		return exact(r.LatencyMs.Max)
-	}
+	l := r.LatencyMs
+	known := map[string]*float64{"p50": &l.P50, "p95": &l.P95, "p99": &l.P99, "max": &l.Max}
 	if v := r.Invariants; v != nil {
-		switch t.Metric {
-		case "oversell":
-			return exact(float64(v.Oversold))
-		case "overlimit":
-			return exact(float64(v.OverLimit))
-		case "dup":
-			return exact(float64(v.OverLimit + v.Duplicate))
-		case "lost":
-			return exact(float64(v.Lost))
-		case "ghost":
-			return exact(float64(v.Ghost))
+		for name, n := range map[string]int{"oversell": v.Oversold, "overlimit": v.OverLimit, "dup": v.OverLimit + v.Duplicate, "lost": v.Lost, "ghost": v.Ghost} {
+			known[name] = t.of(n, 1)
 		}
 	}
 	switch {
 	case r.Grab != nil:
-		return r.Grab.value(t)
+		f := r.Grab
+		known["accept"], known["rps"], known["written"], known["drain"] = f.AcceptRPS, f.AcceptRPS, f.WrittenRPS, &f.DrainMs
+		known["ratio"], known["cpu"], known["soldoutcpu"] = f.RatioToTime, f.CPURatio, f.SoldOutCPURatio
+		known["errors"], known["refused"] = t.of(f.Errors, f.Attempted), t.of(f.Refused, f.Attempted)
 	case r.Read != nil:
-		return r.Read.value(t)
-	default:
-		return r.Drain.value(t)
+		f := r.Read
+		known["rps"], known["ratio"], known["cpu"], known["errors"] = f.RPS, f.RatioToTime, f.CPURatio, t.of(int(f.Errors), int(f.Requests))
+	case r.Drain != nil:
+		f := r.Drain
+		ms := f.Batched.Seconds * 1000
+		known["rps"], known["written"], known["ratio"], known["drain"] = f.Batched.RPS, f.Batched.RPS, f.Speedup, &ms
 	}
-}
-
-func (f *GrabFigures) value(t Threshold) *float64 {
-	switch t.Metric {
-	case "accept", "rps":
-		return f.AcceptRPS
-	case "written":
-		return f.WrittenRPS
-	case "ratio":
-		return f.RatioToTime
-	case "cpu":
-		return f.CPURatio
-	case "soldoutcpu":
-		return f.SoldOutCPURatio
-	case "drain":
-		return &f.DrainMs
-	case "errors":
-		return t.of(int64(f.Errors), int64(f.Attempted))
-	case "refused":
-		return t.of(int64(f.Refused), int64(f.Attempted))
-	}
-	return nil
+	return known[t.Metric]
 }
 
 // MarshalJSON puts the mode's figures after its name.
 func (r Report) MarshalJSON() ([]byte, error) {
 	type common Report
-	head, err := json.Marshal(struct {
+	mode := struct {
 		Mode string `json:"mode"`
-	}{r.Mode})
-	if err != nil {
-		return nil, err
-	}
-	object := bytes.TrimSuffix(head, []byte("}"))
-	for _, part := range []any{r.Grab, r.Read, r.Drain, (*common)(&r)} {
+	}{r.Mode}
+	var members [][]byte
+	for _, part := range []any{mode, r.Grab, r.Read, r.Drain, r.Start, (*common)(&r)} {
 		b, err := json.Marshal(part)
 		if err != nil {
 			return nil, err
 		}
 		if string(b) != "null" {
-			object = append(append(object, ','), b[1:len(b)-1]...)
+			members = append(members, b[1:len(b)-1])
 		}
 	}
-	return append(object, '}'), nil
+	return append(append([]byte{'{'}, bytes.Join(members, []byte{','})...), '}'), nil
 }
 
-// finish checks the thresholds, prints and writes the report, and turns what is
-// broken into a *ViolationError.
+// finish checks the thresholds, prints and writes the report, and turns what is broken into a *ViolationError.
 func (r *Report) finish(run *run) error {
 	var broken []string
 	if v := r.Invariants; v != nil && !v.OK {
 		broken = append(broken, append([]string{"invariants broken"}, v.Details...)...)
-	}
-	if run.server != nil {
-		if n, said := run.server.crashes(); n > 0 {
-			broken = append(broken, fmt.Sprintf("the server ended by itself %d times, last saying: %s", n, said))
-		}
 	}
 	for _, t := range run.expect {
 		c := t.check(r.value(t))
@@ -261,7 +205,7 @@ func (r *Report) finish(run *run) error {
 		}
 	}
 	if err := r.print(run.opts); err != nil {
-		return err
+		return fmt.Errorf("write the report: %w", err)
 	}
 	if broken != nil {
 		return &ViolationError{Broken: broken}
@@ -279,22 +223,19 @@ func (r *Report) print(o Options) error {
 	if !o.JSON {
 		text = []byte(r.Text())
 	}
-	if _, err := o.Stdout.Write(text); err != nil {
+	if _, err := o.Stdout.Write(text); err != nil || o.Out == "" {
 		return err
-	}
-	if o.Out == "" {
-		return nil
 	}
 	page, err := r.html()
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
-		return fmt.Errorf("write the report: %w", err)
+		return err
 	}
 	for name, content := range map[string][]byte{"report.json": encoded, "report.html": page, "plot.svg": []byte(r.svg())} {
 		if err := os.WriteFile(filepath.Join(o.Out, name), content, 0o644); err != nil {
-			return fmt.Errorf("write the report: %w", err)
+			return err
 		}
 	}
 	return nil

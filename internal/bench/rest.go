@@ -5,102 +5,70 @@ import (
 	"time"
 )
 
-// stallAfter is how long rows may stop coming before bench asks why. A healthy
-// writer takes milliseconds.
-const stallAfter = time.Second
-
-// progress notices that a count has stopped growing.
-type progress struct {
-	count int64
-	since time.Time
-}
-
-// stalled is true once per stallAfter without change.
-func (p *progress) stalled(count int64, now time.Time) bool {
-	if count != p.count || p.since.IsZero() {
-		p.count, p.since = count, now
-		return false
-	}
-	if now.Sub(p.since) < stallAfter {
-		return false
-	}
-	p.since = now
-	return true
-}
-
-// drained waits for the rows of all orders accepted so far.
-func (g *grab) drained(ctx context.Context, start time.Time, load time.Duration) (written, drain time.Duration) {
+// drained waits until a sale has the rows of all orders accepted so far, want, and nothing is under way. It returns the
+// time from start to the last row, 0 when the sale did not come to rest in time.
+func (g *grab) drained(ctx context.Context, sale int, start time.Time, want int64) (written time.Duration) {
+	const (
+		maxPause   = 100 * time.Millisecond // looking costs CPU time that the server may need
+		stallAfter = time.Second            // how long rows may stop coming before we ask why; a healthy writer takes milliseconds
+	)
 	if g.stalled {
-		return 0, 0
+		return 0
 	}
-	written, ok := g.awaitWritten(ctx, start, g.accepted.Load())
-	g.stalled = !ok
-	return written, max(written-load, 0)
-}
-
-// awaitWritten waits until the main sale has n rows and nothing is under way. It
-// returns how long the rows took since start, and false when the sale did not
-// come to rest in time.
-func (g *grab) awaitWritten(ctx context.Context, start time.Time, n int64) (took time.Duration, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
 	defer cancel()
-	saleID := g.sales[mainSale].id
-	var rows progress
-	var stuck int64
+	var rows, stuck int64
 	defer func() { g.stuck += stuck }()
-	// Rows are counted in the file as long as possible: the console's answer
-	// would cost the server CPU time that no order has caused.
-	for g.db != nil {
-		count, err := g.db.written(ctx, saleID)
-		if err == nil && count >= n {
-			took = time.Since(start)
-			break
+	for changed, pause := time.Now(), 2*time.Millisecond; ; pause = min(2*pause, maxPause) {
+		n, err := g.rows(ctx, sale)
+		switch now := time.Now(); {
+		case err != nil: // busy or restarting
+		case n >= want && written == 0:
+			written = now.Sub(start)
+		case n != rows:
+			rows, changed = n, now
+		case n < want && now.Sub(changed) >= stallAfter:
+			stuck, changed = max(stuck, g.abandoned(ctx, sale, want-n)), now
 		}
-		if err == nil && rows.stalled(count, time.Now()) {
-			if s, err := g.state(ctx, saleID); err == nil {
-				stuck = max(stuck, g.withoutMessage(s, n-count))
+		if written > 0 {
+			if s, err := g.state(ctx, g.sales[sale].ID); err == nil && s.AtRest && s.queueEmpty() {
+				g.peaks[sale] = max(g.peaks[sale], s.DB.Live)
+				return written
 			}
 		}
-		if sleep(ctx, 10*time.Millisecond) != nil {
-			return time.Since(start), false
-		}
-	}
-	for {
-		if s, err := g.state(ctx, saleID); err == nil {
-			g.peaks[mainSale] = max(g.peaks[mainSale], s.DB.Live)
-			count := s.DB.Live + s.DB.Failed
-			if took == 0 && count >= n {
-				took = time.Since(start)
-			}
-			if took == 0 && rows.stalled(count, time.Now()) {
-				stuck = max(stuck, g.withoutMessage(s, n-count))
-			}
-			if took > 0 && s.AtRest && s.Queue.Ready+s.Queue.Unacked == 0 {
-				return took, true
-			}
-		}
-		if sleep(ctx, 50*time.Millisecond) != nil {
-			return time.Since(start), false
+		if sleep(ctx, pause) != nil {
+			g.stalled = true
+			return 0
 		}
 	}
 }
 
-// withoutMessage is how many of the missing rows nobody is about to write. After
-// a kill a scan may rightly have to find them; then it is none.
-func (g *grab) withoutMessage(s saleState, missing int64) int64 {
-	if s.Queue.Ready+s.Queue.Unacked > 0 || g.restarts() > 0 {
+// rows counts a sale's orders, in the file if possible: the console's answer would cost the server CPU time that no
+// order has caused.
+func (g *grab) rows(ctx context.Context, sale int) (int64, error) {
+	if g.db != nil {
+		return g.db.written(ctx, g.sales[sale].ID)
+	}
+	s, err := g.state(ctx, g.sales[sale].ID)
+	return s.DB.Live + s.DB.Failed, err
+}
+
+// abandoned is how many of the missing rows nobody is about to write. After a kill a scan may rightly have to find
+// them; then it is none.
+func (g *grab) abandoned(ctx context.Context, sale int, missing int64) int64 {
+	s, err := g.state(ctx, g.sales[sale].ID)
+	if err != nil || !s.queueEmpty() || g.restarts() > 0 {
 		return 0
 	}
 	return missing
 }
 
-// rest waits for two equal snapshots at rest, half a second apart. The last
-// snapshot is returned in any case.
-func (r *run) rest(ctx context.Context, saleID string, timeout time.Duration) (last saleState, ok bool) {
+// rest waits for two equal snapshots at rest, half a second apart. The last snapshot is returned in any case.
+func (g *grab) rest(ctx context.Context, sale int, timeout time.Duration) (last saleState, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for equal := false; ; {
-		s, err := r.state(ctx, saleID)
+		s, err := g.state(ctx, g.sales[sale].ID)
 		if err == nil {
 			if equal && s == last && s.AtRest {
 				return s, true

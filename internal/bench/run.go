@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,56 +21,68 @@ type run struct {
 	api     *api
 	clients clients
 	meter   *meter
-	offset  time.Duration // the server's clock minus ours
+	tokens  []string      // of the test users
 	shop    string        // id of the hot shop
+	timed   atomic.Uint64 // requests of GET /time so far
 
 	stopMeter func() // stops drawing and waits for it; may be called twice
 }
 
-// begin starts the server if need be and connects to it. The caller must end
-// the run, also after an error.
-func begin(ctx context.Context, mode string, o Options, extra ...string) (*run, error) {
+// conduct starts the server with flags if need be, connects to it, lets body carry out the run, and prints its report.
+// A server that ends by itself cancels the run with a *ViolationError.
+func conduct(ctx context.Context, mode string, o Options, body func(context.Context, *run) (Report, error), flags ...string) (Report, error) {
 	o, expect, err := o.prepare()
-	r := &run{opts: o, mode: mode, expect: expect, meter: newMeter(), stopMeter: func() {}}
 	if err != nil {
-		return r, err
+		return Report{}, err
 	}
-	meterCtx, cancel := context.WithCancel(ctx)
-	var drawing sync.WaitGroup
-	drawing.Go(func() { r.meter.run(meterCtx, o.Stderr) })
-	r.stopMeter = func() { cancel(); drawing.Wait() }
-	if o.Self {
-		if r.server, err = newServer(o); err != nil {
-			return r, err
-		}
-		if err := r.server.start(ctx, extra...); err != nil {
-			return r, err
-		}
-		if r.db, err = openDatabase(r.server.dir); err != nil {
-			return r, err
-		}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{opts: o, mode: mode, expect: expect, meter: newMeter(), stopMeter: func() {}}
+	defer r.end()
+	if err := r.begin(ctx, cancel, flags); err != nil {
+		return Report{}, err
 	}
-	return r, r.connect(ctx)
+	report, err := body(ctx, r)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	return report, report.finish(r)
 }
 
-// connect finds the server's address, signs the operator in and compares clocks.
-func (r *run) connect(ctx context.Context) error {
-	address := r.opts.URL
-	if r.server != nil {
-		address = r.server.address()
+func (r *run) begin(ctx context.Context, cancel context.CancelCauseFunc, flags []string) (err error) {
+	meterCtx, stop := context.WithCancel(ctx)
+	var drawing sync.WaitGroup
+	drawing.Go(func() { r.meter.run(meterCtx, r.opts.Stderr) })
+	r.stopMeter = func() { stop(); drawing.Wait() }
+	if !r.opts.Self {
+		return r.connect(ctx, r.opts.URL)
 	}
+	if r.server, err = newServer(r.opts); err != nil {
+		return err
+	}
+	r.server.onCrash = cancel
+	if err := r.server.start(ctx, flags...); err != nil {
+		return err
+	}
+	if r.db, err = openDatabase(r.server.dir); err != nil {
+		return err
+	}
+	return r.connect(ctx, r.server.address())
+}
+
+// connect signs the operator in at the server and picks a shop.
+func (r *run) connect(ctx context.Context, address string) error {
 	t, err := newTarget(address)
 	if err != nil {
 		return err
 	}
-	r.clients.close()
 	r.clients = newClients(t, r.opts.Clients)
-	r.api = newAPI(address)
-	if r.offset, err = r.api.clockOffset(ctx); err != nil {
-		return fmt.Errorf("reach %s: %w", address, err)
-	}
+	r.api = &api{conn: &conn{target: t}}
 	if err := r.api.signIn(ctx, r.opts.OperatorPhone, r.opts.OperatorPassword); err != nil {
-		return err
+		return fmt.Errorf("reach %s: %w", address, err)
 	}
 	r.shop, err = r.api.hotShop(ctx)
 	return err
@@ -78,20 +91,22 @@ func (r *run) connect(ctx context.Context) error {
 func (r *run) end() {
 	r.stopMeter()
 	r.clients.close()
+	if r.api != nil {
+		r.api.conn.close()
+	}
 	if r.db != nil {
-		_ = r.db.Close() // read only, but for planted rows that are committed
+		_ = r.db.Close() // it only reads
 	}
 	if r.server != nil {
 		r.server.remove()
 	}
 }
 
-// serverNow is the time by the server's clock.
-func (r *run) serverNow() time.Time { return time.Now().Add(r.offset) }
-
-// awaitServerTime waits until the server's clock shows t.
-func (r *run) awaitServerTime(ctx context.Context, t time.Time) error {
-	return sleep(ctx, t.Sub(r.serverNow()))
+func (r *run) restarts() int {
+	if r.server == nil {
+		return 0
+	}
+	return r.server.restarts()
 }
 
 // sleep waits d or until ctx ends.
@@ -107,15 +122,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
-}
-
-// cpu is the CPU time the server side has used so far. It is not comparable
-// over a restart; the caller checks that.
-func (r *run) cpu() (time.Duration, bool) {
-	if r.server == nil {
-		return 0, false
-	}
-	return cpuTime(append(servicePIDs(), r.server.pid()))
 }
 
 // work is what a number of requests took.
@@ -136,10 +142,10 @@ func (w *work) add(o work) {
 // rps is nil when nothing was asked.
 func (w work) rps() *float64 { return quotient(float64(w.requests), w.took.Seconds()) }
 
-// cpuPer is CPU microseconds per n, nil when not known. Less than ten ticks of
-// CPU time would be mostly rounding.
+// cpuPer is CPU microseconds per n, nil when not known. In less than minCPU too much would be chance.
 func (w work) cpuPer(n int64) *float64 {
-	if w.noCPU || w.cpu < 10*clockTick {
+	const minCPU = 10 * time.Millisecond
+	if w.noCPU || w.cpu < minCPU {
 		return nil
 	}
 	return quotient(float64(w.cpu.Microseconds()), float64(n))
@@ -169,33 +175,40 @@ func (r *run) measure(fn func() int64) work {
 	w := work{requests: fn()}
 	w.took = time.Since(start)
 	after, ok2 := r.cpu()
+	// Over a restart the two are not comparable.
 	w.cpu, w.noCPU = after-before, !ok || !ok2 || r.restarts() != restarts
 	return w
 }
 
-func (r *run) restarts() int {
+// cpu is the CPU time the server side has used so far.
+func (r *run) cpu() (time.Duration, bool) {
 	if r.server == nil {
-		return 0
+		return 0, false
 	}
-	return r.server.restarted()
+	return cpuTime(append(servicePIDs(), r.server.pid()))
 }
 
-// timeRequests asks GET /api/v1/time on all connections for a slice.
+// timeRequests asks GET /api/v1/time on all connections for a slice. The requests carry what those of buyers do, a
+// token and a key, so that a ratio compares like with like.
 func (r *run) timeRequests(ctx context.Context) work {
 	r.meter.enter("GET /api/v1/time", 0)
 	return r.measure(func() int64 {
-		var n atomic.Int64
-		r.clients.loop(ctx, r.opts.TimeSlice, func(c *conn) {
-			if resp, err := c.send(http.MethodGet, "/api/v1/time", "", ""); err == nil && resp.status == http.StatusOK {
-				n.Add(1)
+		var failed atomic.Int64
+		asked := r.clients.loop(ctx, r.opts.TimeSlice, func(c *conn, _ int) {
+			n, token := r.timed.Add(1), ""
+			if len(r.tokens) > 0 {
+				token = r.tokens[n%uint64(len(r.tokens))]
+			}
+			resp, err := c.send(http.MethodGet, "/api/v1/time", token, "b-time-"+strconv.FormatUint(n, 10))
+			if err != nil || resp.status != http.StatusOK {
+				failed.Add(1)
 			}
 		})
-		return n.Load()
+		return asked - failed.Load()
 	})
 }
 
-// state asks the console for a sale and signs in again when a restart has
-// ended the operator's session.
+// state asks the console for a sale and signs in again when a restart has ended the operator's session.
 func (r *run) state(ctx context.Context, saleID string) (saleState, error) {
 	s, err := r.api.saleState(ctx, saleID)
 	var status *StatusError

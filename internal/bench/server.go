@@ -12,36 +12,41 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
 
 const (
-	maxRestarts  = 10
 	startTimeout = 60 * time.Second
 	stopTimeout  = 20 * time.Second
 )
 
-// server is a child process serving from a temporary folder. Should it die it
-// is started again on the same folder and address, at most maxRestarts times:
-// what a crash loses must show in the judgement, not in a failed run.
+// server is a child process serving from a temporary folder. It can be stopped or killed and started again on the same
+// folder and address.
 type server struct {
-	opts Options
-	dir  string
-	log  *os.File
+	opts    Options
+	dir     string
+	log     *os.File
+	bare    bool        // serve without the demo town
+	onCrash func(error) // called when a process ends unasked; may be nil
 
-	mu       sync.Mutex
-	args     []string      // guarded by mu: arguments of this start
-	process  *os.Process   // guarded by mu
-	url      string        // guarded by mu
-	restarts int           // guarded by mu
-	kills    int           // guarded by mu: restarts that kill asked for
-	crash    string        // guarded by mu: end of the log when the process last ended unasked
-	stopping bool          // guarded by mu
-	watched  chan struct{} // closed when no process is left and none will be started
+	mu      sync.Mutex    // held while a process starts or stops
+	flags   []string      // guarded by mu: of this start
+	process *process      // guarded by mu: the last one started
+	url     string        // guarded by mu
+	kills   int           // guarded by mu
+	took    time.Duration // guarded by mu: from exec to the ready file, at the last start
 }
 
-// newServer makes the folder; start starts the process.
+// process is one life of the server.
+type process struct {
+	*os.Process
+	serving atomic.Bool   // to end now would be a crash
+	ended   chan struct{} // closed when the process is gone
+}
+
+// newServer makes the folder; start starts a process.
 func newServer(o Options) (*server, error) {
 	dir, err := os.MkdirTemp("", "tandian-bench-")
 	if err != nil {
@@ -54,96 +59,77 @@ func newServer(o Options) (*server, error) {
 	return &server{opts: o, dir: dir, log: log}, nil
 }
 
-// start runs the server with extra flags and returns once it serves. It may be
-// called again after stop, and then finds the data left by the earlier process.
-func (s *server) start(ctx context.Context, extra ...string) error {
-	args := []string{
-		"serve", "--demo", "--data-dir", s.dir,
-		"--limit-global", strconv.Itoa(s.opts.LimitGlobal), "--limit-ip", strconv.Itoa(s.opts.LimitIP), "--limit-user", strconv.Itoa(s.opts.LimitUser),
-		"--ready-file", s.readyFile(),
-	}
-	if s.opts.Broker != "" {
-		args = append(args, "--broker", s.opts.Broker)
-	}
+// start runs the server with extra flags and returns once it serves. It may be called again after stop, and then finds
+// the data left by the earlier process.
+func (s *server) start(ctx context.Context, flags ...string) error {
 	s.mu.Lock()
-	s.args, s.stopping, s.url, s.watched = append(args, extra...), false, "", make(chan struct{})
-	s.mu.Unlock()
-	exited, err := s.launch(ctx)
-	if err != nil {
-		close(s.watched)
+	defer s.mu.Unlock()
+	s.flags = flags
+	return s.launch(ctx)
+}
+
+// launch starts one process and waits until it serves. The caller holds mu.
+func (s *server) launch(ctx context.Context) error {
+	if err := os.Remove(s.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	go s.watch(context.WithoutCancel(ctx), exited)
+	cmd := exec.Command(s.opts.Exe, s.arguments()...)
+	cmd.Env = append(os.Environ(), s.opts.Env...)
+	cmd.Stdout, cmd.Stderr = s.log, s.log
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", s.opts.Exe, err)
+	}
+	p := &process{Process: cmd.Process, ended: make(chan struct{})}
+	s.process = p
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait() // how it ended is in its log
+		if p.serving.Load() && s.onCrash != nil {
+			s.onCrash(&ViolationError{Broken: []string{"the server ended by itself, last saying: " + s.logTail()}})
+		}
+	}()
+	served, err := s.awaitReady(ctx, p)
+	if err != nil {
+		_ = p.Kill() // it may be gone already
+		<-p.ended
+		return fmt.Errorf("start the server: %w\n%s", err, s.logTail())
+	}
+	s.url, s.took = served, time.Since(begun)
+	p.serving.Store(true)
 	return nil
 }
 
-// watch restarts a process that ends by itself. It owns watched.
-func (s *server) watch(ctx context.Context, exited <-chan error) {
-	defer close(s.watched)
-	for {
-		<-exited
-		s.mu.Lock()
-		again := !s.stopping && s.restarts < maxRestarts
-		if again {
-			s.restarts++
-			if s.restarts > s.kills {
-				s.crash = s.logTail()
-			}
-		}
-		s.mu.Unlock()
-		if !again {
-			return
-		}
-		var err error
-		if exited, err = s.launch(ctx); err != nil {
-			return
-		}
-	}
-}
-
-// launch starts one process and waits until it serves. The channel returned
-// delivers the process's end.
-func (s *server) launch(ctx context.Context) (<-chan error, error) {
-	if err := os.Remove(s.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
-		return nil, errors.New("the server is being stopped")
-	}
+func (s *server) arguments() []string {
 	addr := "127.0.0.1:0"
 	if u, err := url.Parse(s.url); err == nil && u.Host != "" {
 		addr = u.Host
 	}
-	cmd := exec.Command(s.opts.Exe, append(s.args, "--addr", addr, "--admin-addr", "127.0.0.1:0")...)
-	cmd.Env = append(os.Environ(), s.opts.Env...)
-	cmd.Stdout, cmd.Stderr = s.log, s.log
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.opts.Exe, err)
+	args := []string{
+		"serve", "--data-dir", s.dir, "--addr", addr, "--admin-addr", "127.0.0.1:0", "--ready-file", s.readyFile(),
+		"--limit-global", strconv.Itoa(s.opts.LimitGlobal), "--limit-ip", strconv.Itoa(s.opts.LimitIP), "--limit-user", strconv.Itoa(s.opts.LimitUser),
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	s.process = cmd.Process
-	served, err := s.awaitReady(ctx, exited)
-	if err != nil {
-		_ = cmd.Process.Kill() // it may be gone already
-		return nil, fmt.Errorf("start the server: %w\n%s", err, s.logTail())
+	if !s.bare {
+		args = append(args, "--demo")
 	}
-	s.url = served
-	return exited, nil
+	if s.opts.Broker != "" {
+		args = append(args, "--broker", s.opts.Broker)
+	}
+	return append(args, s.flags...)
 }
 
-// awaitReady polls the ready file of the process just started.
-func (s *server) awaitReady(ctx context.Context, exited <-chan error) (string, error) {
+func (s *server) readyFile() string { return filepath.Join(s.dir, "ready.json") }
+
+// awaitReady waits for the ready file of p and returns the address in it.
+func (s *server) awaitReady(ctx context.Context, p *process) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-exited:
-			return "", fmt.Errorf("it ended at once: %v", err)
+		case <-p.ended:
+			return "", errors.New("it ended at once")
 		case <-ctx.Done():
 			return "", ctx.Err()
 		case <-tick.C:
@@ -155,8 +141,6 @@ func (s *server) awaitReady(ctx context.Context, exited <-chan error) (string, e
 		}
 	}
 }
-
-func (s *server) readyFile() string { return filepath.Join(s.dir, "ready.json") }
 
 // address is where the server serves; it outlives restarts.
 func (s *server) address() string {
@@ -171,46 +155,46 @@ func (s *server) pid() int {
 	return s.process.Pid
 }
 
-func (s *server) restarted() int {
+// restarts is how often the server was killed and started again.
+func (s *server) restarts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.restarts
+	return s.kills
 }
 
-// crashes is how often the process ended unasked, and what it last said.
-func (s *server) crashes() (n int, said string) {
+// startTime is how long the last start took, from exec to the ready file.
+func (s *server) startTime() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(s.restarts-s.kills, 0), s.crash
+	return s.took
 }
 
-// kill ends the process without warning; watch starts the next.
-func (s *server) kill() {
+// kill ends the process without warning and starts the next.
+func (s *server) kill(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kills++
+	s.process.serving.Store(false)
 	_ = s.process.Kill() // already dead is what was wanted
+	<-s.process.ended
+	return s.launch(ctx)
 }
 
 // stop asks the process to end, insists after stopTimeout, and waits.
 func (s *server) stop() {
 	s.mu.Lock()
-	s.stopping = true
-	process, watched := s.process, s.watched
-	s.mu.Unlock()
-	if process == nil {
+	defer s.mu.Unlock()
+	p := s.process
+	if p == nil {
 		return
 	}
-	if err := process.Signal(syscall.SIGTERM); err != nil {
-		_ = process.Kill()
-	}
-	timeout := time.NewTimer(stopTimeout)
-	defer timeout.Stop()
+	p.serving.Store(false)
+	_ = p.Signal(syscall.SIGTERM) // where there are no signals, the timeout is next
 	select {
-	case <-watched:
-	case <-timeout.C:
-		_ = process.Kill()
-		<-watched
+	case <-p.ended:
+	case <-time.After(stopTimeout):
+		_ = p.Kill()
+		<-p.ended
 	}
 }
 
@@ -224,10 +208,7 @@ func (s *server) remove() {
 // logTail is the end of what the server wrote; of a panic, its beginning.
 func (s *server) logTail() string {
 	const length = 2000
-	b, err := os.ReadFile(s.log.Name())
-	if err != nil {
-		return ""
-	}
+	b, _ := os.ReadFile(s.log.Name()) // without a log there is nothing to tell
 	if i := bytes.LastIndex(b, []byte("panic:")); i >= 0 {
 		return string(b[i:min(len(b), i+length)])
 	}

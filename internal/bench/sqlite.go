@@ -3,13 +3,13 @@ package bench
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	_ "modernc.org/sqlite" // the driver of the embedded store
 )
@@ -17,20 +17,23 @@ import (
 // statusNames are the integers of orders.status.
 var statusNames = [...]string{1: "unpaid", 2: "paid", 3: "used", 4: "closed", 5: "refunding", 6: "refunded", 7: "failed"}
 
-const liveStatuses = "(1, 2, 3, 5)"
-
 // database reads the SQLite file of a server of ours, beside the server.
 type database struct{ *sql.DB }
 
-// openDatabase returns nil when the folder holds no database, as when the
-// environment points the server at other stores.
+// openDatabase returns nil when the folder holds no database, as when the environment points the server at other
+// stores.
 func openDatabase(dir string) (*database, error) {
-	file := filepath.Join(dir, "tandian.db")
-	if _, err := os.Stat(file); err != nil {
+	if _, err := os.Stat(databaseFile(dir)); err != nil {
 		return nil, nil
 	}
-	q := url.Values{"_pragma": {"busy_timeout(5000)"}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", "file:"+file+"?"+q.Encode())
+	return connectDatabase(dir, "query_only(1)")
+}
+
+func databaseFile(dir string) string { return filepath.Join(dir, "tandian.db") }
+
+func connectDatabase(dir string, pragmas ...string) (*database, error) {
+	q := url.Values{"_pragma": append(pragmas, "busy_timeout(5000)"), "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", "file:"+databaseFile(dir)+"?"+q.Encode())
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +47,12 @@ func (d *database) written(ctx context.Context, saleID string) (n int64, err err
 	return n, err
 }
 
-// stock reads a sale's stock and what was ever released.
-func (d *database) stock(ctx context.Context, saleID string) (left, released int64, err error) {
-	err = d.QueryRowContext(ctx, "SELECT stock, stock_released FROM sale WHERE id = ?", saleID).Scan(&left, &released)
-	return left, released, err
-}
-
-// counts returns the live and the failed orders of a sale.
-func (d *database) counts(ctx context.Context, saleID string) (live, failed int64, err error) {
-	const q = "SELECT count(*) FILTER (WHERE status IN " + liveStatuses + "), count(*) FILTER (WHERE status = 7) FROM orders WHERE sale_id = ?"
-	err = d.QueryRowContext(ctx, q, saleID).Scan(&live, &failed)
-	return live, failed, err
+// figures reads a sale's stock, what was ever released, and its live and failed orders into f.
+func (d *database) figures(ctx context.Context, saleID string, f *SaleFacts) error {
+	const q = `SELECT stock, stock_released,
+		(SELECT count(*) FROM orders WHERE sale_id = s.id AND status IN (1, 2, 3, 5)),
+		(SELECT count(*) FROM orders WHERE sale_id = s.id AND status = 7) FROM sale s WHERE id = ?`
+	return d.QueryRowContext(ctx, q, saleID).Scan(&f.Stock, &f.Released, &f.Live, &f.Failed)
 }
 
 // readOrders adds every row of a sale to into, by id.
@@ -65,64 +63,49 @@ func (d *database) readOrders(ctx context.Context, saleID string, index int, int
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var id, user int64
+		var id string
 		var status int
 		o := Order{Sale: index}
-		if err := rows.Scan(&id, &user, &status, &o.Reason); err != nil {
+		if err := rows.Scan(&id, &o.Owner, &status, &o.Reason); err != nil {
 			return err
 		}
 		if o.Status = strconv.Itoa(status); status > 0 && status < len(statusNames) {
 			o.Status = statusNames[status]
 		}
-		o.Owner = strconv.FormatInt(user, 10)
-		into[strconv.FormatInt(id, 10)] = o
+		into[id] = o
 	}
 	return rows.Err()
 }
 
-// plant gives a user an order behind the gate's back, copied from the order
-// template, and releases the unit it takes. What the gate then admits for that
-// user must end as failed, with the unit given back exactly once.
-func (d *database) plant(ctx context.Context, template, saleID string, userID int64) (id string, err error) {
-	columns, err := d.columns(ctx)
-	if err != nil {
-		return "", err
-	}
-	// Far above anything a server leases in a run, so that it collides with none.
-	id = strconv.FormatInt(1<<61+rand.Int64N(1<<60), 10)
-	replaced := map[string]string{"id": id, "user_id": strconv.FormatInt(userID, 10), "request_id": "NULL"}
-	values := make([]string, len(columns))
-	for i, c := range columns {
-		values[i] = orDefault(replaced[c], c)
-	}
-	tx, err := d.BeginTx(ctx, nil)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	insert := fmt.Sprintf("INSERT INTO orders (%s) SELECT %s FROM orders WHERE id = ?", strings.Join(columns, ", "), strings.Join(values, ", "))
-	if _, err := tx.ExecContext(ctx, insert, template); err != nil {
-		return "", fmt.Errorf("plant an order: %w", err)
-	}
-	if _, err := tx.ExecContext(ctx, "UPDATE sale SET stock_released = stock_released + 1 WHERE id = ?", saleID); err != nil {
-		return "", fmt.Errorf("plant an order: %w", err)
-	}
-	return id, tx.Commit()
-}
-
-func (d *database) columns(ctx context.Context) ([]string, error) {
-	rows, err := d.QueryContext(ctx, "SELECT name FROM pragma_table_info('orders')")
+// plant gives users orders behind the gate's back, copied from the order template, and releases the units they take.
+// What the gate then admits for these users must end as failed, with the unit given back exactly once.
+func plant(ctx context.Context, dir, template, saleID string, users []int64) (ids []string, err error) {
+	db, err := connectDatabase(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, err
 	}
-	return names, rows.Err()
+	defer func() { _ = tx.Rollback() }() // does nothing after Commit
+	exec := func(query string, args ...any) {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, query, args...)
+		}
+	}
+	exec("CREATE TEMP TABLE planted AS SELECT * FROM orders WHERE id = ?", template)
+	for _, user := range users {
+		// Far above anything a server leases in a run, so that it collides with none.
+		id := 1<<61 + rand.Int64N(1<<60)
+		exec("UPDATE planted SET id = ?, user_id = ?, request_id = NULL", id, user)
+		exec("INSERT INTO orders SELECT * FROM planted")
+		ids = append(ids, strconv.FormatInt(id, 10))
+	}
+	exec("UPDATE sale SET stock_released = stock_released + ? WHERE id = ?", len(users), saleID)
+	if err != nil {
+		return nil, fmt.Errorf("plant orders: %w", err)
+	}
+	return ids, tx.Commit()
 }

@@ -17,6 +17,8 @@ func (r Report) Text() string {
 		r.Read.text(&b, say)
 	case r.Drain != nil:
 		r.Drain.text(&b, say)
+	case r.Start != nil:
+		r.Start.text(&b, say)
 	}
 	if l := r.LatencyMs; l.Max > 0 {
 		fmt.Fprintf(&b, "  %s p50 %.1f ms · p95 %.1f ms · p99 %.1f ms · max %.1f ms\n", say("延迟", "latency"), l.P50, l.P95, l.P99, l.Max)
@@ -61,6 +63,27 @@ func (f *GrabFigures) text(b *strings.Builder, say speech) {
 		say("CPU 之比", "CPU ratio"), figure(f.CPURatio, 2), say("售罄后", "sold out"), figure(f.SoldOutCPURatio, 2))
 	fmt.Fprintf(b, "  %s %.0f ms · %s %d · %s %d · %s %s/%d\n", say("排空", "drain"), f.DrainMs, say("有效订单", "live orders"), f.Orders.Live,
 		say("失败订单", "failed orders"), f.Orders.Failed, say("余量 闸口/数据库", "left gate/db"), integer(f.Stock.Gate), f.Stock.DB)
+}
+
+func (f *ReadFigures) text(b *strings.Builder, say speech) {
+	fmt.Fprintf(b, "  %s %d · %s %d\n", say("请求", "requests"), f.Requests, say("出错", "errors"), f.Errors)
+	fmt.Fprintf(b, "  %s %s/s · GET /time %s/s · %s %s · %s %s\n", say("速率", "rate"), figure(f.RPS, 0), figure(f.TimeRPS, 0),
+		say("与 /time 之比", "ratio to /time"), figure(f.RatioToTime, 2), say("CPU 之比", "CPU ratio"), figure(f.CPURatio, 2))
+}
+
+func (f *DrainFigures) text(b *strings.Builder, say speech) {
+	for _, d := range []struct {
+		name string
+		rate DrainRate
+	}{{say("批量写", "batched"), f.Batched}, {say("逐单写", "one by one"), f.Naive}} {
+		fmt.Fprintf(b, "  %s: %d %s, %.2f s, %s/s\n", d.name, d.rate.Orders, say("单", "orders"), d.rate.Seconds, figure(d.rate.RPS, 0))
+	}
+	fmt.Fprintf(b, "  %s %s\n", say("倍数", "ratio"), figure(f.Speedup, 1))
+}
+
+func (f *StartFigures) text(b *strings.Builder, say speech) {
+	fmt.Fprintf(b, "  %s %.0f ms · %s %.0f ms\n", say("首次启动", "first start"), f.StartMs.First, say("再次启动", "next start"), f.StartMs.Second)
+	fmt.Fprintf(b, "  %s serve %s MB · demo %s MB\n", say("静止内存", "memory at rest"), figure(f.RSSMB.Serve, 1), figure(f.RSSMB.Demo, 1))
 }
 
 func (v *Invariants) text(b *strings.Builder, say speech) {

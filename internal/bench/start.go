@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// StartFigures are the results of bench start.
+type StartFigures struct {
+	// StartMs is the time from exec to the ready file: on an empty folder, and on the folder that left.
+	StartMs struct {
+		First  float64 `json:"first"`
+		Second float64 `json:"second"`
+	} `json:"startMs"`
+	// RSSMB is the memory of a server that has started and not been asked anything, without and with the demo town; nil
+	// where it can't be told.
+	RSSMB struct {
+		Serve *float64 `json:"serve"`
+		Demo  *float64 `json:"demo"`
+	} `json:"rssMb"`
+}
+
+// settle is how long a server that has just started is left alone before its memory is read.
+const settle = 2 * time.Second
+
+// Start measures how long the server takes to start and how much memory it then holds. It needs Options.Self.
+func Start(ctx context.Context, o Options) (Report, error) {
+	if o.URL != "" {
+		return Report{}, &UsageError{errors.New("start starts a server of its own: use --self")}
+	}
+	return conduct(ctx, "start", o, func(ctx context.Context, r *run) (Report, error) {
+		r.meter.enter("start", 0)
+		f := &StartFigures{}
+		f.StartMs.First = ms(r.server.startTime())
+		r.server.stop()
+		if err := r.server.start(ctx); err != nil {
+			return Report{}, err
+		}
+		f.StartMs.Second = ms(r.server.startTime())
+		if err := sleep(ctx, settle); err != nil {
+			return Report{}, err
+		}
+		f.RSSMB.Demo = residentMB(r.server.pid())
+		r.server.stop()
+
+		bare, err := newServer(r.opts)
+		if err != nil {
+			return Report{}, err
+		}
+		defer bare.remove()
+		bare.bare = true
+		if err := bare.start(ctx); err != nil {
+			return Report{}, err
+		}
+		if err := sleep(ctx, settle); err != nil {
+			return Report{}, err
+		}
+		f.RSSMB.Serve = residentMB(bare.pid())
+		r.stopMeter()
+		report := r.newReport()
+		report.Start = f
+		return report, nil
+	})
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
