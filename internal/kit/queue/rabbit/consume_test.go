@@ -1,0 +1,322 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"tandian/internal/kit/queue"
+)
+
+// F20: everything that was accepted survives the server's death.
+func TestServerKilledWithABacklog(t *testing.T) {
+	m := private(t)
+	b := open(t, options(m.url, topology(t, m.url), newGrave()))
+	const n = 1000
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- b.Publish(context.Background(), "a", fmt.Sprint(i), []byte("x")) }()
+	}
+	for range n {
+		if err := receive(t, errs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.do(t, "kill", "rabbitmq")
+	if err := b.Publish(t.Context(), "a", "while dead", []byte("x")); err == nil {
+		t.Fatal("a dead server confirmed")
+	}
+	m.do(t, "restart", "rabbitmq")
+	got := consume(t, b, queue.Batch{Max: 100})
+	seen := map[string]bool{}
+	for len(seen) < n {
+		if m := receive(t, got); m.ID != "while dead" {
+			seen[m.ID] = true
+		}
+	}
+}
+
+// D07: the queue is deleted under a running consumer.
+func TestQueueDeletedWhileConsuming(t *testing.T) {
+	url := shared(t)
+	top := topology(t, url)
+	var log journal
+	o := options(url, top, newGrave())
+	o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	b := open(t, o)
+	got := consume(t, b, queue.Batch{Max: 10})
+	accepted(t, b, "before")
+	receive(t, got)
+	began := time.Now()
+	if _, err := channel(t, url).QueueDelete(top.Routes[0].Queue, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	accepted(t, b, "after")
+	for m := receive(t, got); m.ID != "after"; m = receive(t, got) {
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Fatalf("took %v", took)
+	}
+	if lines := log.lines(); len(lines) > 3 {
+		t.Fatalf("the log is flooded:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// W39: what doesn't carry our MAC reaches no handler.
+func TestForgedMessagesBecomeDeadLetters(t *testing.T) {
+	url := shared(t)
+	top, g := topology(t, url), newGrave()
+	b := open(t, options(url, top, g))
+	forger := channel(t, url)
+	accepted(t, b, "genuine")
+	genuine, ok, err := forger.Get(top.Routes[0].Queue, true)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	with := func(change func(*amqp.Publishing)) amqp.Publishing {
+		p := amqp.Publishing{MessageId: genuine.MessageId, Headers: amqp.Table{}, Body: genuine.Body}
+		for k, v := range genuine.Headers {
+			p.Headers[k] = v
+		}
+		change(&p)
+		return p
+	}
+	forgeries := []amqp.Publishing{
+		{Body: []byte("garbage")},
+		with(func(p *amqp.Publishing) { p.Body = []byte(`{"userId":"2"}`) }),
+		with(func(p *amqp.Publishing) { p.MessageId = strings.Repeat("\xff", 255) }),
+		with(func(p *amqp.Publishing) { p.Headers["tandian-attempts"] = int64(2) }),
+		with(func(p *amqp.Publishing) { delete(p.Headers, "tandian-mac") }),
+		with(func(p *amqp.Publishing) { p.Headers["tandian-mac"] = "text" }),
+		with(func(p *amqp.Publishing) { delete(p.Headers, "tandian-version") }),
+	}
+	publish := func(key string, p amqp.Publishing) {
+		if err := forger.PublishWithContext(t.Context(), top.Routes[0].Exchange, key, false, false, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range forgeries {
+		publish("a", p)
+	}
+	publish("a", with(func(*amqp.Publishing) {})) // the genuine one again
+	if m := receive(t, consume(t, b, queue.Batch{Max: 3})); m.ID != "genuine" {
+		t.Fatalf("the handler saw %q", m.ID)
+	}
+	reasons := map[string]int{}
+	for _, d := range g.wait(t, len(forgeries)) {
+		reasons[d.reason]++
+	}
+	if reasons["forged"] != len(forgeries)-1 || reasons["schema version 0, want 1"] != 1 {
+		t.Fatal(reasons)
+	}
+	// A message of one topic is a forgery in another, and so is what somebody lays into the dead letter queue.
+	publish("other", with(func(*amqp.Publishing) {}))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Consume(ctx, "other", queue.Batch{Max: 1}, func(context.Context, []queue.Message) []queue.Verdict {
+			t.Error("the handler saw it")
+			return nil
+		})
+	}()
+	g.wait(t, len(forgeries)+1)
+	cancel()
+	if err := receive(t, ended); err != nil {
+		t.Fatal(err)
+	}
+	if err := forger.PublishWithContext(t.Context(), top.DeadExchange, top.DeadQueue, false, false, amqp.Publishing{Body: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	all := g.wait(t, len(forgeries)+2)
+	if last := all[len(all)-1]; last.reason != "forged" || last.topic != "" {
+		t.Fatal(last)
+	}
+}
+
+func TestMessagesOfAnotherSecretAreForged(t *testing.T) {
+	url := shared(t)
+	top, g := topology(t, url), newGrave()
+	o := options(url, top, g)
+	o.Secret = []byte("another secret of 16 bytes")
+	accepted(t, open(t, o), "m")
+	handle(t, open(t, options(url, top, g)), queue.Batch{Max: 1}, func(queue.Message) queue.Verdict {
+		t.Error("the handler saw it")
+		return queue.Ack()
+	})
+	if d := g.wait(t, 1)[0]; d.reason != "forged" || d.message.ID != "m" {
+		t.Fatal(d)
+	}
+}
+
+// F26, F27: a dead letter that can't be kept doesn't stop the others, and isn't lost.
+func TestDeadLettersWaitUntilTheyAreKept(t *testing.T) {
+	url := shared(t)
+	g := newGrave()
+	g.close(true)
+	b := open(t, options(url, topology(t, url), g))
+	accepted(t, b, "poison")
+	accepted(t, b, "sound")
+	sound := make(chan string, 10)
+	handle(t, b, queue.Batch{Max: 1}, func(m queue.Message) queue.Verdict {
+		if m.ID == "poison" {
+			return queue.Dead(errors.New("no such sale"))
+		}
+		sound <- m.ID
+		return queue.Ack()
+	})
+	receive(t, sound)
+	receive(t, g.changed)
+	g.close(false)
+	if d := g.wait(t, 1)[0]; d.topic != "a" || d.reason != "no such sale" || d.message.ID != "poison" || string(d.message.Body) != "poison" {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// What nobody ever answers is given up by the server, and even that ends as a dead letter of its topic.
+func TestEndlessRequeueEndsAsADeadLetter(t *testing.T) {
+	url := shared(t)
+	g := newGrave()
+	b := open(t, options(url, topology(t, url), g))
+	accepted(t, b, "m")
+	var deliveries atomic.Int64
+	handle(t, b, queue.Batch{Max: 1}, func(queue.Message) queue.Verdict { deliveries.Add(1); return queue.Requeue() })
+	if d := g.wait(t, 1)[0]; d.topic != "a" || d.message.ID != "m" || !strings.Contains(d.reason, "delivery_limit") {
+		t.Fatalf("%+v", d)
+	}
+	if n := deliveries.Load(); n <= 20 {
+		t.Fatalf("given up after %d deliveries", n)
+	}
+}
+
+func TestPauseLongerThanAllLevelsIsKept(t *testing.T) {
+	url := shared(t)
+	top := topology(t, url)
+	b := open(t, options(url, top, newGrave()))
+	pause := 2*slices.Max(top.Routes[0].Levels) + 50*time.Millisecond
+	type seen struct {
+		queue.Message
+		at time.Time
+	}
+	got := make(chan seen, 10)
+	handle(t, b, queue.Batch{Max: 1}, func(m queue.Message) queue.Verdict {
+		got <- seen{m, time.Now()}
+		if m.Attempts == 0 {
+			return queue.Retry(pause, errors.New("not yet"))
+		}
+		return queue.Ack()
+	})
+	accepted(t, b, "m")
+	first, second := receive(t, got), receive(t, got)
+	if second.Attempts != 1 || second.ID != "m" || string(second.Body) != "m" || !second.Message.At.Equal(first.Message.At) {
+		t.Fatalf("%+v after %+v", second, first)
+	}
+	if gap := second.at.Sub(first.at); gap < pause-5*time.Millisecond {
+		t.Fatalf("came again after %v, want %v", gap, pause)
+	}
+}
+
+// What is delayed waits on the server, not in this process: it outlives both.
+func TestDepthCountsWhatWaitsHereAndThere(t *testing.T) {
+	url := shared(t)
+	top := topology(t, url)
+	top.Routes[0].Levels = []time.Duration{time.Hour}
+	b := open(t, options(url, top, newGrave()))
+	for i := range 6 {
+		accepted(t, b, fmt.Sprint(i))
+	}
+	want := func(ready, unacked int64) queue.Depth {
+		t.Helper()
+		d, err := b.Depth(t.Context(), "a")
+		if err != nil || d.Ready != ready || d.Unacked != unacked {
+			t.Fatalf("%+v %v, want %d ready and %d unacked", d, err, ready, unacked)
+		}
+		return d
+	}
+	if d := want(6, 0); d.Oldest != 0 {
+		t.Fatalf("the age of a message that nobody has seen: %v", d.Oldest)
+	}
+	entered, leave := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Consume(ctx, "a", queue.Batch{Max: 2, Linger: time.Second}, func(_ context.Context, ms []queue.Message) []queue.Verdict {
+			entered <- struct{}{}
+			<-leave
+			return []queue.Verdict{queue.Retry(time.Hour, errors.New("later")), queue.Ack()}
+		})
+	}()
+	receive(t, entered)
+	if d := want(2, 4); d.Oldest <= 0 || d.Oldest > patience { // two with the handler, two fetched ahead
+		t.Fatalf("age %v", d.Oldest)
+	}
+	cancel()
+	close(leave)
+	if err := receive(t, ended); err != nil {
+		t.Fatal(err)
+	}
+	want(5, 0) // one is delayed, one acked
+}
+
+func TestConsumeNeedsATopic(t *testing.T) {
+	url := shared(t)
+	b := open(t, options(url, topology(t, url), newGrave()))
+	none := func(context.Context, []queue.Message) []queue.Verdict { return nil }
+	if err := b.Consume(t.Context(), "nowhere", queue.Batch{Max: 1}, none); err == nil {
+		t.Fatal("consumed from nowhere")
+	}
+	if err := b.Consume(t.Context(), "a", queue.Batch{}, none); err == nil {
+		t.Fatal("consumed batches of nothing")
+	}
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	url := shared(t)
+	top := topology(t, url)
+	before := goleak.IgnoreCurrent()
+	b := open(t, options(url, top, newGrave()))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Consume(context.Background(), "a", queue.Batch{Max: 1}, func(context.Context, []queue.Message) []queue.Verdict { return nil })
+	}()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, ended); err == nil {
+		t.Fatal("Consume ended without an error though its context had not")
+	}
+	wantRefused(t, b.Publish(t.Context(), "a", "m", []byte("x")))
+	goleak.VerifyNone(t, before)
+}
+
+func BenchmarkConsume(b *testing.B) {
+	url := shared(b)
+	broker := open(b, options(url, topology(b, url), newGrave()))
+	publishers := make(chan struct{}, 256)
+	for range b.N {
+		publishers <- struct{}{}
+		go func() {
+			defer func() { <-publishers }()
+			if err := broker.Publish(context.Background(), "a", "m", make([]byte, 400)); err != nil {
+				b.Error(err)
+			}
+		}()
+	}
+	for range cap(publishers) {
+		publishers <- struct{}{}
+	}
+	b.ResetTimer()
+	got := consume(b, broker, queue.Batch{Max: 200, Linger: 5 * time.Millisecond})
+	for range b.N {
+		<-got
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}
