@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Api, makeSale } from './lib/api.js'
+import { assertAccessible } from './lib/axe.js'
+import { openPhone } from './lib/browser.js'
+import { suite } from './lib/suite.js'
+
+const chinese = /[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]/
+
+/** Every page of the shop, with what is on it once it has loaded. */
+let pages
+
+const world = suite([], async ({ server, operator }) => {
+  const user = await Api.user(server)
+  const live = await makeSale(operator)
+  const scheduled = await makeSale(operator, { beginsIn: 3_600_000, endsIn: 7_200_000 })
+  const held = await makeSale(operator)
+  const { orderId } = await user.post(`/sales/${held.id}/orders`)
+  pages = [
+    { path: '/', shows: 'article.ticket' },
+    { path: `/sale/${live.id}`, shows: 'button[data-state="login"]' },
+    { path: `/sale/${live.id}`, user, shows: 'button[data-state="live"]' },
+    { path: `/sale/${scheduled.id}`, user, shows: 'button[data-state="scheduled"]' },
+    { path: `/sale/${held.id}`, user, shows: 'button[data-state="unpaid"]' },
+    { path: '/sale/999', failing: [/\/sales\/999$/], shows: '.note' },
+    { path: '/shop/1', shows: '.hero' },
+    { path: '/shop/999', failing: [/\/shops\/999/], shows: '.note' },
+    { path: `/grab/${orderId}`, user, shows: '[data-status="unpaid"]' },
+    { path: '/login', shows: 'aside' },
+    { path: '/me', shows: '.profile a' },
+    { path: '/me', user, shows: 'a.order' },
+    { path: '/no/such/page', shows: '.note' },
+  ]
+})
+
+/** Opens each page in turn on a phone of its own and calls `look` once it shows what it should. */
+async function eachPage(t, options, look, prepare = () => {}) {
+  for (const { path, user, failing = [], shows } of pages) {
+    await t.test(user ? `${path}, signed in` : path, async (t) => {
+      const page = await openPhone(t, world.browser, world.server, { user, failing: [/\/events$/, ...failing], ...options })
+      await prepare(page)
+      await page.goto(path)
+      await page.locator(shows).first().waitFor()
+      await look(page)
+      await page.unrouteAll({ behavior: 'wait' })
+    })
+  }
+}
+
+test('every page is Chinese unless asked, and can be used by everybody, light and dark', async (t) => {
+  await eachPage(t, { locale: 'en-US' }, async (page) => {
+    assert.equal(await page.locator('html').getAttribute('lang'), 'zh-CN')
+    assert.match(await page.title(), /探店$/)
+    const phrases = (await page.evaluate(visibleTexts)).filter((text) => /^[A-Z][a-z]+(?: [a-z]+)+/.test(text))
+    assert.deepEqual(phrases, [], 'English on the page')
+    await assertAccessible(page)
+
+    await page.emulateMedia({ colorScheme: 'dark' })
+    await page.locator('html.van-theme-dark').waitFor()
+    await assertAccessible(page)
+  })
+})
+
+test('English leaves no Chinese on the page', async (t) => {
+  const inEnglish = async (page) => {
+    await page.addInitScript(() => localStorage.setItem('tandian.language', 'en'))
+    // With the server's own texts in Latin letters, any Chinese left is the page's. The stream would bring them back.
+    await page.route('**/api/v1/**', async (route) => {
+      if (route.request().url().endsWith('/events')) return route.abort()
+      const reply = await route.fetch()
+      await route.fulfill({ response: reply, body: (await reply.text()).replace(new RegExp(chinese, 'g'), 'x') })
+    })
+  }
+  const look = async (page) => {
+    assert.equal(await page.locator('html').getAttribute('lang'), 'en')
+    const texts = await page.evaluate(visibleTexts)
+    assert.ok(texts.length > 3)
+    assert.deepEqual(texts.filter((text) => chinese.test(text)), [])
+  }
+  await eachPage(t, {}, look, inEnglish)
+})
+
+/** In the page: title, texts, and what screen readers and empty fields say; parts that declare to be Chinese are left out. */
+function visibleTexts() {
+  const texts = [document.title]
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT, (node) => {
+    if (node instanceof Element && (node.getAttribute('lang')?.startsWith('zh') || /^(script|style|noscript)$/i.test(node.tagName))) return NodeFilter.FILTER_REJECT
+    return NodeFilter.FILTER_ACCEPT
+  })
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    if (node instanceof Element) {
+      for (const name of ['aria-label', 'alt', 'title', 'placeholder']) texts.push(node.getAttribute(name) ?? '')
+    } else texts.push(node.data.trim())
+  }
+  return texts.filter((text) => text !== '')
+}
+
+test('a chosen category narrows the shops', async (t) => {
+  const page = await openPhone(t, world.browser, world.server)
+  await page.goto('/')
+  const names = page.locator('.shops h3')
+  await names.first().waitFor()
+  const cafes = page.getByRole('list', { name: '商家分类' }).getByRole('button', { name: '酒吧' })
+  const { items } = await new Api(world.server.url).get('/categories')
+  const bars = items.find(({ name }) => name === '酒吧')
+  const { items: wanted } = await new Api(world.server.url).get(`/shops?category=${bars.id}`)
+
+  await cafes.tap()
+  await page.getByText('没有更多了').waitFor()
+  assert.deepEqual(await names.allInnerTexts(), wanted.map(({ name }) => name))
+
+  await page.locator('.shops .only').tap()
+  await names.nth(wanted.length).waitFor()
+})
