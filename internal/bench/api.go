@@ -49,7 +49,9 @@ func (a *api) call(ctx context.Context, method, path string, in, out any) error 
 	case err != nil:
 		return fmt.Errorf("%s: %w", request, err)
 	case resp.status/100 != 2:
-		return &StatusError{request, resp.status, jsonField(resp.body, "code"), jsonField(resp.body, "detail")}
+		var p problem
+		_ = json.Unmarshal(resp.body, &p) // the status says enough
+		return &StatusError{request, resp.status, p.Code, p.Detail}
 	}
 	if err := json.Unmarshal(resp.body, out); err != nil {
 		return fmt.Errorf("%s: %w", request, err)

@@ -124,7 +124,7 @@ func TestGrabByAddressAlone(t *testing.T) {
 			t.Parallel()
 			o := small(t, fault)
 			o.Exe, _ = os.Executable()
-			s, err := newServer(o.withDefaults())
+			s, err := newServer(o.withDefaults(), func(err error) { t.Error(err) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,12 +185,12 @@ func TestReadAtAGivenRate(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	o := small(t, "")
-	o.Stock = 2000
+	o.Stock = 800
 	report, err := Drain(t.Context(), o)
 	if err != nil {
 		t.Fatal(err, report.Text())
 	}
-	if report.Drain.Batched.Orders != 2000 || report.Drain.Naive.Orders != 2000 || !report.Invariants.OK {
+	if report.Drain.Batched.Orders != 800 || report.Drain.Naive.Orders != 800 || !report.Invariants.OK {
 		t.Errorf("%+v", report.Drain)
 	}
 	if report.Drain.Naive.RPS == nil {

@@ -119,7 +119,7 @@ func (g *grab) fill(ctx context.Context) error {
 	g.clients.each(load, users, func(c *conn, i int) {
 		g.meter.done.Add(1)
 		for key := range g.opts.Limit {
-			g.attempt(load, c, Op{Sale: sale, User: first + i, Key: key}, time.Time{}, "")
+			g.attempt(ctx, c, Op{Sale: sale, User: first + i, Key: key}, time.Time{}, "")
 		}
 	})
 	return ctx.Err()

@@ -122,8 +122,7 @@ func (t Threshold) check(actual *float64) Check {
 	return c
 }
 
-// ViolationError says that a run went through but showed a broken invariant or
-// missed a threshold.
+// ViolationError says that a run went through but showed a broken invariant or missed a threshold.
 type ViolationError struct {
 	Broken []string // one line each
 }

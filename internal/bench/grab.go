@@ -149,8 +149,11 @@ func (g *grab) slice(ctx, load context.Context, p part) grabSlice {
 			arrival := time.Time{}
 			if g.opts.Rate > 0 {
 				arrival = start.Add(time.Duration(float64(p.visits[i].tick-p.visits[0].tick) / g.opts.Rate * float64(time.Second)))
+				if sleep(load, time.Until(arrival)) != nil {
+					return
+				}
 			}
-			g.visit(load, c, p.visits[i], arrival)
+			g.visit(ctx, c, p.visits[i], arrival)
 		})
 		took = time.Since(start)
 		for _, op := range g.history.Ops[from:] {
@@ -168,21 +171,13 @@ func (g *grab) slice(ctx, load context.Context, p part) grabSlice {
 	return s
 }
 
-// visit is one user's stay. In an open loop it waits for its arrival.
+// visit is one user's stay. Latency counts from arrival, or from the first request if that is zero.
 func (g *grab) visit(ctx context.Context, c *conn, v visit, arrival time.Time) {
-	if !arrival.IsZero() && sleep(ctx, time.Until(arrival)) != nil {
-		return
-	}
 	if slices.Contains(g.killAt, g.served.Add(1)) {
-		if err := g.server.kill(context.WithoutCancel(ctx)); err != nil {
-			g.server.onCrash(err)
-		}
+		g.server.kill(ctx)
 	}
 	var first Op
 	for i := range v.tries {
-		if i > 0 && ctx.Err() != nil {
-			return
-		}
 		g.readPages(c, v.user)
 		op := g.attempt(ctx, c, Op{Sale: mainSale, User: v.user, Key: v.key + i}, arrival, "")
 		arrival = time.Time{}
@@ -216,8 +211,7 @@ func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, k
 		if resp, err := c.send(http.MethodPost, g.paths[op.Sale], g.tokens[op.User], key); err == nil {
 			op.classify(resp)
 		}
-		// Going on after the load's time is over is right: the answer is owed.
-		if op.Outcome != Unknown || op.Asked >= maxAsk || sleep(context.WithoutCancel(ctx), wait) != nil {
+		if op.Outcome != Unknown || op.Asked >= maxAsk || sleep(ctx, wait) != nil {
 			break
 		}
 	}
@@ -248,7 +242,7 @@ func (g *grab) readPages(c *conn, user int) {
 
 // lookAtOnce fetches an order in the same breath in which it was accepted.
 func (g *grab) lookAtOnce(ctx context.Context, c *conn, op Op) {
-	if _, answer := g.lookup(context.WithoutCancel(ctx), c, op.User, op.ID); answer == absent {
+	if _, answer := g.lookup(ctx, c, op.User, op.ID); answer == absent {
 		g.missedMu.Lock()
 		g.missed = append(g.missed, op.ID)
 		g.missedMu.Unlock()

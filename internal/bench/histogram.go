@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Buckets are logarithmic with subBuckets steps per power of two of
-// microseconds: a quantile is at most 1/subBuckets (3 %) above the true value.
+// Buckets are logarithmic with subBuckets steps per power of two of microseconds: a quantile is at most 1/subBuckets
+// (3 %) above the true value.
 const (
 	subBits    = 5
 	subBuckets = 1 << subBits

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"sync"
@@ -11,8 +10,7 @@ import (
 // Outcome is what an answer means to the buyer.
 type Outcome uint8
 
-// Unknown leaves open whether an order exists; Accepted promises one; all others
-// promise that the attempt made none.
+// Unknown leaves open whether an order exists; Accepted promises one; all others promise that the attempt made none.
 const (
 	Unknown Outcome = iota
 	Accepted
@@ -39,8 +37,7 @@ func (o Outcome) String() string {
 	return [...]string{"unknown", "accepted", "sold out", "limit reached", "not started", "ended", "paused", "busy", "refused"}[o]
 }
 
-// Op is one attempt to buy. Questions repeated because the answer was Unknown
-// are part of the same Op.
+// Op is one attempt to buy. Questions repeated because the answer was Unknown are part of the same Op.
 type Op struct {
 	Sale       int // index into Facts.Sales
 	User       int
@@ -70,53 +67,26 @@ func (h *History) add(op Op) {
 // classify reads the answer to a grab into op.
 func (op *Op) classify(r response) {
 	op.ServerTime = r.date
+	var answer problem
+	_ = json.Unmarshal(r.body, &answer) // a body that is none leaves the status to speak
+	known, ok := outcomeOfCode[answer.Code]
+	op.Outcome = Unknown
 	switch {
-	case r.status == http.StatusAccepted:
-		if op.ID = jsonField(r.body, "orderId"); op.ID != "" {
-			op.Outcome = Accepted
-			return
-		}
-		op.Outcome = Unknown
+	case r.status == http.StatusAccepted && answer.OrderID != "":
+		op.Outcome, op.ID = Accepted, answer.OrderID
+	case r.status >= 400 && r.status < 500 && ok:
+		op.Outcome, op.IDs = known, answer.OrderIDs
 	case r.status >= 400 && r.status < 500:
 		op.Outcome = Refused
-		if o, ok := outcomeOfCode[jsonField(r.body, "code")]; ok {
-			op.Outcome = o
-		}
-		if op.Outcome == LimitReached {
-			var problem struct{ OrderIDs []string }
-			if json.Unmarshal(r.body, &problem) == nil {
-				op.IDs = problem.OrderIDs
-			}
-		}
-	case r.status == http.StatusServiceUnavailable && jsonField(r.body, "code") == "sale.busy":
+	case r.status == http.StatusServiceUnavailable && known == Busy:
 		op.Outcome = Busy
-	default:
-		op.Outcome = Unknown
 	}
 }
 
-// jsonField returns the string value of the first member called name, "" when
-// there is none. It is for ids, codes and states, which hold no escapes.
-func jsonField(body []byte, name string) string {
-	for rest := body; ; {
-		i := bytes.Index(rest, []byte(`"`+name+`"`))
-		if i < 0 {
-			return ""
-		}
-		rest = bytes.TrimLeft(rest[i+len(name)+2:], " \t\r\n")
-		if len(rest) == 0 || rest[0] != ':' {
-			continue // it was a value, not a name
-		}
-		value := bytes.TrimLeft(rest[1:], " \t\r\n")
-		if len(value) == 0 || value[0] != '"' {
-			return ""
-		}
-		end := bytes.IndexByte(value[1:], '"')
-		if end < 0 {
-			return ""
-		}
-		return string(value[1 : 1+end])
-	}
+// problem is what bench reads of an answer to an attempt, and of any answer other than 2xx.
+type problem struct {
+	OrderID, Code, Detail string
+	OrderIDs              []string
 }
 
 // Tally counts a history's attempts. Attempted is the sum of the others.

@@ -47,8 +47,7 @@ type Facts struct {
 	Excused    map[string]bool  // owners who never got an answer to some attempt
 }
 
-// Invariants count what must never happen. OK is true when all counts are zero
-// and all flags true.
+// Invariants count what must never happen. OK is true when all counts are zero and all flags true.
 type Invariants struct {
 	Oversold      int      `json:"oversold"`      // live orders beyond the units released
 	OverLimit     int      `json:"overLimit"`     // users with more live orders than allowed
@@ -113,8 +112,8 @@ type buyer struct{ sale, user int }
 type told struct {
 	first map[string]Op  // by id: the first answer that named it
 	of    map[buyer][]Op // the first answers of each buyer
-	// unsure are buyers with an attempt never answered, or answered "busy": the
-	// unit of a refused reservation may take a moment to come back.
+	// unsure are buyers with an attempt never answered, or answered "busy": the unit of a refused reservation may take
+	// a moment to come back.
 	unsure map[buyer]bool
 	ids    []string // in order of answer, so that reports are stable
 }
@@ -195,8 +194,8 @@ func (v *Invariants) judgeTime(id string, op Op, order Order, sales []SaleFacts)
 	s := sales[op.Sale]
 	at := order.AdmittedAt
 	outside := !at.IsZero() && (at.Before(s.BeginsAt) || !at.Before(s.EndsAt))
-	// The Date header has whole seconds and is written at the end of the request:
-	// it proves an early answer, but a late one only says "not before".
+	// The Date header has whole seconds and is written at the end of the request: it proves an early answer, but a
+	// late one only says "not before".
 	early := !op.ServerTime.IsZero() && op.ServerTime.Add(time.Second).Before(s.BeginsAt)
 	late := op.Want == Ended || op.Want == NotStarted
 	if outside || early || late {
@@ -225,6 +224,21 @@ func (v *Invariants) judgeAnswers(h *History, t told, f Facts) {
 	}
 }
 
+// judgeCount is judgeRows where the rows can't be read: more live orders than were told of and found again are ghosts.
+func (v *Invariants) judgeCount(f Facts) {
+	for i, s := range f.Sales {
+		ghosts := s.Live - int64(len(f.Excused)+len(f.Unverified))
+		for _, order := range f.Lookups {
+			if order.Sale == i && order.live() {
+				ghosts--
+			}
+		}
+		if ghosts > 0 {
+			v.note(&v.Ghost, int(ghosts), "sale %d: nobody was told of %d live orders", i, ghosts)
+		}
+	}
+}
+
 // judgeRows looks for orders that should not be there.
 func (v *Invariants) judgeRows(t told, f Facts) {
 	type holder struct {
@@ -240,6 +254,9 @@ func (v *Invariants) judgeRows(t told, f Facts) {
 		if _, ok := t.first[id]; !ok && !f.Planted[id] && !f.Excused[row.Owner] {
 			v.note(&v.Ghost, 1, "order %s is %s and nobody was told", id, row.Status)
 		}
+	}
+	if !f.Complete {
+		v.judgeCount(f)
 	}
 	over := make([]int, len(f.Sales))
 	for who, n := range held {

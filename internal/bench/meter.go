@@ -25,8 +25,8 @@ const (
 	maxPoints     = 16384
 )
 
-// meter counts what a run does, shows it while it goes on and keeps the curve.
-// Its counters may be written concurrently.
+// meter counts what a run does, shows it while it goes on and keeps the curve. Its counters may be written
+// concurrently.
 type meter struct {
 	begun    time.Time
 	latency  histogram              // of the requests under test
@@ -52,39 +52,31 @@ func (m *meter) enter(phase string, total int) {
 	m.total.Store(int64(total))
 }
 
-// run shows progress on w until ctx ends: five lines drawn over and over on a
-// terminal, else one line per second.
+// run shows progress on w until ctx ends: five lines drawn over and over on a terminal, else one line per second.
 func (m *meter) run(ctx context.Context, w io.Writer) {
 	tty := isTerminal(w)
 	tick := time.NewTicker(meterInterval)
 	defer tick.Stop()
-	last, lastAt, drawn := m.latency.snapshot(), time.Now(), false
+	last, lastAt := m.latency.snapshot(), time.Now()
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		now := time.Now()
-		current := m.latency.snapshot()
-		part := current.minus(last)
-		if part.total > 0 && len(m.points) < maxPoints {
+		now, current := time.Now(), m.latency.snapshot()
+		if part := current.minus(last); part.total > 0 && len(m.points) < maxPoints {
 			l := part.latency()
 			m.points = append(m.points, Point{now.Sub(m.begun).Seconds(), float64(part.total) / now.Sub(lastAt).Seconds(), l.P50, l.P95, l.P99})
 		}
 		last, lastAt = current, now
-		switch {
+		switch l := m.lines(current); {
+		case tty && n == 1:
+			fmt.Fprintln(w, strings.Join(l, "\n"))
 		case tty:
-			if drawn {
-				fmt.Fprint(w, "\x1b[5A")
-			}
-			drawn = true
-			for _, line := range m.lines(current) {
-				fmt.Fprintf(w, "\x1b[2K%s\n", line)
-			}
+			fmt.Fprintf(w, "\x1b[%dA\x1b[J%s\n", len(l), strings.Join(l, "\n"))
 		case n%int(time.Second/meterInterval) == 0:
-			l := m.lines(current)
-			fmt.Fprintln(w, strings.Join(append(l[:1:1], l[2:4]...), " | "))
+			fmt.Fprintln(w, strings.Join([]string{l[0], l[2], l[3]}, " | "))
 		}
 	}
 }
@@ -109,17 +101,16 @@ func (m *meter) lines(d distribution) []string {
 	const width = 40
 	bar := strings.Repeat("█", int(share*width)) + strings.Repeat("░", width-int(share*width))
 	var counts []string
-	for o := Unknown; o < outcomes; o++ {
-		if n := m.outcomes[o].Load(); n > 0 {
-			counts = append(counts, fmt.Sprintf("%s %d", o, n))
+	count := func(name string, n int64) {
+		if n > 0 {
+			counts = append(counts, fmt.Sprintf("%s %d", name, n))
 		}
 	}
-	if n := m.replays.Load(); n > 0 {
-		counts = append(counts, fmt.Sprintf("replayed %d", n))
+	for o := Unknown; o < outcomes; o++ {
+		count(o.String(), m.outcomes[o].Load())
 	}
-	if n := m.reads.Load(); n > 0 {
-		counts = append(counts, fmt.Sprintf("reads %d", n))
-	}
+	count("replayed", m.replays.Load())
+	count("reads", m.reads.Load())
 	l := d.latency()
 	recent := m.points[max(0, len(m.points)-width):]
 	rate := 0.0

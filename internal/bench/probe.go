@@ -24,7 +24,7 @@ const clockMargin = 50 * time.Millisecond
 // that their units go back.
 func (g *grab) probe(ctx context.Context) error {
 	g.meter.enter("window and conflicts", 0)
-	if err := g.open(ctx, 2*probeUsers, 1, 800*time.Millisecond, 2*time.Second); err != nil {
+	if err := g.open(ctx, 2*probeUsers, 1, 600*time.Millisecond, 1500*time.Millisecond); err != nil {
 		return err
 	}
 	user := g.opts.Users

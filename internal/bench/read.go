@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"sync/atomic"
@@ -44,7 +45,8 @@ func Read(ctx context.Context, o Options) (Report, error) {
 // readSlice reads as fast as the connections go, or at the rate asked for, and counts wrong answers in failed.
 func (r *run) readSlice(ctx context.Context, d time.Duration, failed *int64) work {
 	r.meter.enter("GET shops/{id}", 0)
-	pages := [2]struct{ path, field string }{{"/api/v1/shops/" + r.shop, "id"}, {"/api/v1/shops/" + r.shop + "/vouchers", "shopId"}}
+	shop := "/api/v1/shops/" + r.shop
+	pages := [2]struct{ path, mark string }{{shop, `"id":"` + r.shop + `"`}, {shop + "/vouchers", `"items":`}}
 	return r.measure(func() int64 {
 		start := time.Now()
 		read := func(c *conn, i int) {
@@ -57,9 +59,7 @@ func (r *run) readSlice(ctx context.Context, d time.Duration, failed *int64) wor
 			resp, err := c.send(http.MethodGet, page.path, "", "")
 			r.meter.latency.record(time.Since(from))
 			r.meter.reads.Add(1)
-			// A shop without vouchers has no shopId to compare.
-			got := jsonField(resp.body, page.field)
-			if err != nil || resp.status != http.StatusOK || got != r.shop && (i%2 == 0 || got != "") {
+			if err != nil || resp.status != http.StatusOK || !bytes.Contains(resp.body, []byte(page.mark)) {
 				atomic.AddInt64(failed, 1)
 			}
 		}

@@ -32,8 +32,7 @@ type Report struct {
 	CommandLine string        `json:"commandLine"`
 	Curve       []Point       `json:"curve,omitempty"`
 
-	lang       string
-	percentile []float64 // latency in ms at the plotted percentiles
+	lang string
 }
 
 // Limits are the request rates the server lets through.
@@ -73,13 +72,9 @@ type GrabFigures struct {
 	Planted int `json:"planted"` // orders made to be refused by the writer
 }
 
-// percentiles are the points of the percentile curve.
-var percentiles = []float64{0, .1, .2, .3, .4, .5, .6, .7, .8, .9, .95, .98, .99, .995, .998, .999, .9995, .9999}
-
 func (r *run) newReport() Report {
-	d := r.meter.latency.snapshot()
 	rep := Report{
-		Mode: r.mode, LatencyMs: d.latency(), Server: "self", Clients: r.opts.Clients, Rate: r.opts.Rate,
+		Mode: r.mode, LatencyMs: r.meter.latency.snapshot().latency(), Server: "self", Clients: r.opts.Clients, Rate: r.opts.Rate,
 		Restarts: r.restarts(), Machine: machine(), Commit: r.opts.Commit, StartedAt: r.meter.begun,
 		Seconds: time.Since(r.meter.begun).Seconds(), CommandLine: r.opts.commandLine(r.mode), Curve: r.meter.points, lang: r.opts.Lang,
 	}
@@ -87,9 +82,6 @@ func (r *run) newReport() Report {
 		rep.Limits = &Limits{r.opts.LimitGlobal, r.opts.LimitIP, r.opts.LimitUser}
 	} else {
 		rep.Server = r.opts.URL
-	}
-	for _, p := range percentiles {
-		rep.percentile = append(rep.percentile, d.quantile(p))
 	}
 	return rep
 }

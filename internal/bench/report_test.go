@@ -36,9 +36,6 @@ func sampleReport(lang string) Report {
 		CommandLine: "tandian bench grab --self --users 5000", Checks: []Check{{"p99<80ms", f(21), true}, {"cpu<2", f(2.345), false}, {"soldoutcpu<1", nil, false}},
 		Curve: []Point{{1, 8000, 3, 9, 20}, {2, 8200, 3.2, 10, 22}}, lang: lang,
 	}
-	for i := range percentiles {
-		r.percentile = append(r.percentile, float64(i+1))
-	}
 	return r
 }
 

@@ -63,7 +63,7 @@ func (g *grab) abandoned(ctx context.Context, sale int, missing int64) int64 {
 	return missing
 }
 
-// rest waits for two equal snapshots at rest, half a second apart. The last snapshot is returned in any case.
+// rest waits for two equal snapshots at rest, some time apart. The last snapshot is returned in any case.
 func (g *grab) rest(ctx context.Context, sale int, timeout time.Duration) (last saleState, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -75,7 +75,7 @@ func (g *grab) rest(ctx context.Context, sale int, timeout time.Duration) (last 
 			}
 			last, equal = s, s.AtRest
 		}
-		if sleep(ctx, 500*time.Millisecond) != nil {
+		if sleep(ctx, 300*time.Millisecond) != nil {
 			return last, false
 		}
 	}

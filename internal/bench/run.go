@@ -60,10 +60,9 @@ func (r *run) begin(ctx context.Context, cancel context.CancelCauseFunc, flags [
 	if !r.opts.Self {
 		return r.connect(ctx, r.opts.URL)
 	}
-	if r.server, err = newServer(r.opts); err != nil {
+	if r.server, err = newServer(r.opts, cancel); err != nil {
 		return err
 	}
-	r.server.onCrash = cancel
 	if err := r.server.start(ctx, flags...); err != nil {
 		return err
 	}

@@ -28,8 +28,7 @@ type server struct {
 	opts    Options
 	dir     string
 	log     *os.File
-	bare    bool        // serve without the demo town
-	onCrash func(error) // called when a process ends unasked; may be nil
+	onCrash func(error) // called when a process ends unasked
 
 	mu      sync.Mutex    // held while a process starts or stops
 	flags   []string      // guarded by mu: of this start
@@ -47,7 +46,7 @@ type process struct {
 }
 
 // newServer makes the folder; start starts a process.
-func newServer(o Options) (*server, error) {
+func newServer(o Options, onCrash func(error)) (*server, error) {
 	dir, err := os.MkdirTemp("", "tandian-bench-")
 	if err != nil {
 		return nil, err
@@ -56,7 +55,7 @@ func newServer(o Options) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &server{opts: o, dir: dir, log: log}, nil
+	return &server{opts: o, dir: dir, log: log, onCrash: onCrash}, nil
 }
 
 // start runs the server with extra flags and returns once it serves. It may be called again after stop, and then finds
@@ -85,7 +84,7 @@ func (s *server) launch(ctx context.Context) error {
 	go func() {
 		defer close(p.ended)
 		_ = cmd.Wait() // how it ended is in its log
-		if p.serving.Load() && s.onCrash != nil {
+		if p.serving.Load() {
 			s.onCrash(&ViolationError{Broken: []string{"the server ended by itself, last saying: " + s.logTail()}})
 		}
 	}()
@@ -107,10 +106,7 @@ func (s *server) arguments() []string {
 	}
 	args := []string{
 		"serve", "--data-dir", s.dir, "--addr", addr, "--admin-addr", "127.0.0.1:0", "--ready-file", s.readyFile(),
-		"--limit-global", strconv.Itoa(s.opts.LimitGlobal), "--limit-ip", strconv.Itoa(s.opts.LimitIP), "--limit-user", strconv.Itoa(s.opts.LimitUser),
-	}
-	if !s.bare {
-		args = append(args, "--demo")
+		"--limit-global", strconv.Itoa(s.opts.LimitGlobal), "--limit-ip", strconv.Itoa(s.opts.LimitIP), "--limit-user", strconv.Itoa(s.opts.LimitUser), "--demo",
 	}
 	if s.opts.Broker != "" {
 		args = append(args, "--broker", s.opts.Broker)
@@ -169,15 +165,17 @@ func (s *server) startTime() time.Duration {
 	return s.took
 }
 
-// kill ends the process without warning and starts the next.
-func (s *server) kill(ctx context.Context) error {
+// kill ends the process without warning and starts the next. That there is no next counts as a crash.
+func (s *server) kill(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kills++
 	s.process.serving.Store(false)
 	_ = s.process.Kill() // already dead is what was wanted
 	<-s.process.ended
-	return s.launch(ctx)
+	if err := s.launch(ctx); err != nil {
+		s.onCrash(err)
+	}
 }
 
 // stop asks the process to end, insists after stopTimeout, and waits.

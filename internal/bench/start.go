@@ -22,7 +22,7 @@ type StartFigures struct {
 }
 
 // settle is how long a server that has just started is left alone before its memory is read.
-const settle = 2 * time.Second
+const settle = time.Second
 
 // Start measures how long the server takes to start and how much memory it then holds. It needs Options.Self.
 func Start(ctx context.Context, o Options) (Report, error) {
@@ -44,13 +44,12 @@ func Start(ctx context.Context, o Options) (Report, error) {
 		f.RSSMB.Demo = residentMB(r.server.pid())
 		r.server.stop()
 
-		bare, err := newServer(r.opts)
+		bare, err := newServer(r.opts, r.server.onCrash)
 		if err != nil {
 			return Report{}, err
 		}
 		defer bare.remove()
-		bare.bare = true
-		if err := bare.start(ctx); err != nil {
+		if err := bare.start(ctx, "--demo=false"); err != nil {
 			return Report{}, err
 		}
 		if err := sleep(ctx, settle); err != nil {
