@@ -130,7 +130,8 @@ func (a *App) build() error {
 		SessionTTL: cfg.SessionTTL, SessionMax: cfg.SessionMax, CacheFor: b.sessionsFor,
 		DemoInbox: cfg.Demo, TestUsers: cfg.Demo || cfg.AllowTestUsers, SecureCookie: cfg.SecureCookie})
 
-	a.writer = &order.Writer{DB: b.db, Now: c.now, Log: a.log, Metrics: order.NewMetrics(a.metrics), Batch: cfg.WriterBatch, NewID: c.newID, Outbox: a.wakeReleaser}
+	a.writer = &order.Writer{DB: b.db, Now: c.now, Log: a.log, Metrics: order.NewMetrics(a.metrics), Broker: b.broker, Batch: cfg.WriterBatch,
+		NewID: c.newID, Ended: a.wakeReleaser}
 	a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
 	a.sales = flashsale.New(flashsale.Options{DB: b.db, Gate: b.gate, Broker: b.broker, Handover: a.handover, Tomb: a.writer,
 		Owners: a.shops, Shops: shopCards{a.shops}, IDs: &id.Sequence{Lease: b.db.LeaseIDs("order"), Now: c.now, Size: int64(cfg.IDBlock)},
@@ -167,8 +168,8 @@ func (a *App) wakeReleaser() {
 	}
 }
 
-// Run serves until ctx ends, then drains: readiness turns red, the listeners stop, the intake ends, the writers
-// finish, each waited for before the next is told. It returns an error if something did not end in time.
+// Run serves until ctx ends, then drains: readiness turns red and, after the drain delay that a balancer needs to see
+// it, the listeners stop, the intake ends, the writers finish, each waited for before the next is told. It returns an error if something did not end in time.
 func (a *App) Run(ctx context.Context) error {
 	a.group.Start(ctx, a.workers()...)
 	a.ready.Store(true)
@@ -182,6 +183,10 @@ func (a *App) Run(ctx context.Context) error {
 
 func (a *App) stop(ctx context.Context) error {
 	a.ready.Store(false)
+	if a.cfg.DrainDelay > 0 {
+		a.log.Info("not ready any more", "listensFor", a.cfg.DrainDelay.String())
+		supervise.Sleep(context.WithoutCancel(ctx), a.cfg.DrainDelay)
+	}
 	a.log.Info("draining", "atMost", a.cfg.ShutdownTimeout.String())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownTimeout)
 	defer cancel()

@@ -1,13 +1,11 @@
 package app
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // lockDir makes sure that one process owns the folder: the SQL queue and the memory gate rest on it. The system
@@ -17,9 +15,9 @@ func lockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if free, err := lockFile(f); err != nil || !free {
 		defer f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if err == nil {
 			return nil, fmt.Errorf("--data-dir %s is in use by another tandian (pid %s); stop it or name another folder", dir, pidIn(f))
 		}
 		return nil, fmt.Errorf("lock --data-dir %s: %w", dir, err)

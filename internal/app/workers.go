@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -46,13 +45,18 @@ func (a *App) workers() []supervise.Worker {
 	if a.town != nil {
 		every("demo town", 10*time.Second, nil, a.town.KeepFresh)
 	}
-	add("admin listener", func(ctx context.Context) error { return a.serve(ctx, a.admin, a.adminHandler(), 2*time.Minute) })
-	add("public listener", func(ctx context.Context) error { return a.serve(ctx, a.public, a.publicHandler(), 30*time.Second) })
+	// Requests under way get a part of the time only: what comes after the listeners needs the rest.
+	add("admin listener", func(ctx context.Context) error {
+		return a.serve(ctx, a.admin, a.adminHandler(), 2*time.Minute, time.Second)
+	})
+	add("public listener", func(ctx context.Context) error {
+		return a.serve(ctx, a.public, a.publicHandler(), 30*time.Second, a.cfg.ShutdownTimeout/3)
+	})
 	return list
 }
 
-// serve answers on a listener until ctx ends, and then lets the requests under way finish.
-func (a *App) serve(ctx context.Context, l net.Listener, h http.Handler, writeTimeout time.Duration) error {
+// serve answers on a listener until ctx ends, and then lets the requests under way finish, for at most grace.
+func (a *App) serve(ctx context.Context, l net.Listener, h http.Handler, writeTimeout, grace time.Duration) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: writeTimeout,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	ended := make(chan error, 1)
@@ -62,11 +66,12 @@ func (a *App) serve(ctx context.Context, l net.Listener, h http.Handler, writeTi
 		return err
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := srv.Shutdown(ctx)
 	if err != nil {
-		err = errors.Join(err, srv.Close())
+		a.log.Warn("requests cut off", "listener", l.Addr().String(), "after", grace.String())
+		err = srv.Close()
 	}
 	<-ended
 	return err

@@ -21,6 +21,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" group:"serve" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed."`
 	SecureCookie   bool           `name:"secure-cookie" group:"serve" help:"Mark the session cookie Secure; set it when a proxy serves HTTPS."`
 
+	DrainDelay      time.Duration `name:"drain-delay" default:"0s" group:"serve" help:"How long to go on serving after readiness has turned red; behind a balancer, longer than it takes to notice."`
 	ShutdownTimeout time.Duration `name:"shutdown-timeout" default:"15s" group:"serve" help:"How long to drain before giving up."`
 
 	LogLevel  string `name:"log-level" default:"info" group:"log" help:"debug, info, warn or error."`

@@ -10,9 +10,11 @@ import (
 	"tandian/internal/order"
 )
 
-// Terms are what a gate must know of a sale.
+// Terms are what a gate must know of a sale. Of two with the same id the higher version is the truth.
 type Terms struct {
 	SaleID, VoucherID id.ID
+	Version           int64
+	Released          int64     // all units ever put up
 	BeginsAt, EndsAt  time.Time // admitted in [BeginsAt, EndsAt)
 	Paused            bool
 	Limit             int           // units a buyer may hold, 1..order.MaxPerUser
@@ -74,7 +76,7 @@ var ErrNotLoaded = errors.New("flashsale: gate not loaded")
 
 // Gate is the atomic admission decision. It is safe for concurrent use, and each call is one step: no other call of
 // the same sale sees it half done. Any error but ErrNotLoaded means that the call may have been carried out; every
-// call may be repeated, with the same arguments, without a second effect.
+// call but Withdraw may be repeated, with the same arguments, without a second effect.
 type Gate interface {
 	// Load opens the gate of a sale, or replaces one of an older epoch. It reports whether it did; a gate of the
 	// same epoch or a newer one is left as it is.
@@ -86,16 +88,19 @@ type Gate interface {
 	Peek(saleID id.ID, userID id.ID) (v Verdict, ok bool)
 	// Admit decides. A request id that was admitted before is answered with its reservation, whatever the window.
 	Admit(ctx context.Context, saleID id.ID, r Request) (Verdict, error)
-	// Settle says that the orders have rows. Unknown ones are adopted: a unit and the slot are theirs. All are of
-	// one sale. It returns ErrNotLoaded for an unloaded sale.
+	// Settle says that the orders have rows. Unknown ones are adopted: a unit and the slot are theirs; but not those
+	// that were released before, for their end may be told sooner than their beginning. All are of one sale. It
+	// returns ErrNotLoaded for an unloaded sale.
 	Settle(ctx context.Context, saleID id.ID, rs []order.Reservation) error
-	// Release gives the unit and the slot of an order back if the gate holds it; otherwise nothing happens. forget
-	// also frees its request id. It returns ErrNotLoaded for an unloaded sale.
+	// Release says that an order has ended: its unit and its slot are given back if the gate holds it. forget also
+	// frees its request id. It returns ErrNotLoaded for an unloaded sale.
 	Release(ctx context.Context, saleID, orderID id.ID, forget bool) error
-	// Change replaces the terms. AddStock adds delta units, which may be negative, unless the gate is of another
-	// epoch. Both return ErrNotLoaded for an unloaded sale.
+	// Change replaces the terms, unless the gate knows these or newer ones, and adds to the stock what has been
+	// released since its own. It returns ErrNotLoaded for an unloaded sale.
 	Change(ctx context.Context, t Terms) error
-	AddStock(ctx context.Context, saleID id.ID, epoch, delta int64) error
+	// Withdraw takes n units out of the stock if so many are left, and reports whether it did; a negative n puts units
+	// back. It is the one call that must not be repeated. It returns ErrNotLoaded for an unloaded sale.
+	Withdraw(ctx context.Context, saleID id.ID, n int64) (bool, error)
 
 	// Standing reports a sale's state; Loaded is false for an unknown one.
 	Standing(ctx context.Context, saleID id.ID) (Standing, error)

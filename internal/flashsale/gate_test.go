@@ -31,13 +31,19 @@ func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 type gateBundle struct {
 	flashsale.Gate
 	*clock
+	moved func() // tells the gate that the clock was moved
 }
 
-func gates() map[string]func() gateBundle {
-	return map[string]func() gateBundle{
-		"memory": func() gateBundle {
+func (g gateBundle) advance(d time.Duration) {
+	g.clock.advance(d)
+	g.moved()
+}
+
+func gates() map[string]func(t testing.TB) gateBundle {
+	return map[string]func(t testing.TB) gateBundle{
+		"memory": func(testing.TB) gateBundle {
 			c := newClock()
-			return gateBundle{flashsale.NewMemoryGate(c.Now), c}
+			return gateBundle{flashsale.NewMemoryGate(c.Now), c, func() {}}
 		},
 	}
 }
@@ -46,7 +52,7 @@ const saleID = id.ID(42)
 
 // snapshot is a sale that is live for an hour.
 func (g gateBundle) snapshot(stock int64, limit int) flashsale.Snapshot {
-	return flashsale.Snapshot{Epoch: 1, Stock: stock, Terms: flashsale.Terms{SaleID: saleID, VoucherID: 7, BeginsAt: g.Now(), EndsAt: g.Now().Add(time.Hour),
+	return flashsale.Snapshot{Epoch: 1, Stock: stock, Terms: flashsale.Terms{SaleID: saleID, VoucherID: 7, Version: 1, Released: stock, BeginsAt: g.Now(), EndsAt: g.Now().Add(time.Hour),
 		Limit: limit, Amount: 4750, PayWindow: 30 * time.Minute}}
 }
 
@@ -81,9 +87,9 @@ func TestGateContract(t *testing.T) {
 	}
 }
 
-func gateContract(t *testing.T, open func() gateBundle) {
+func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 	t.Run("S3 each result is told apart", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		if v := g.admit(t, 1, 1, "a"); v.Result != flashsale.NotLoaded {
 			t.Fatal(v)
 		}
@@ -113,7 +119,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 			t.Fatal("the limit must name what holds it", v)
 		}
 		check(flashsale.SoldOut, 5, 2, "a")
-		s.Paused = true
+		s.Paused, s.Version = true, 2
 		if err := g.Change(t.Context(), s.Terms); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +130,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		g.want(t, 0, 1, 1)
 	})
 	t.Run("F04 the window is [begin, end)", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		s := g.snapshot(10, 1)
 		s.BeginsAt, s.EndsAt = g.Now().Add(time.Second), g.Now().Add(2*time.Second)
 		g.load(t, s)
@@ -139,7 +145,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		}
 	})
 	t.Run("idempotent by order id", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(5, 2))
 		g.admit(t, 1, 1, "a")
 		if v := g.admit(t, 1, 1, "a"); v.Result != flashsale.Repeat || v.OrderID != 1 {
@@ -148,7 +154,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		g.want(t, 4, 1, 1)
 	})
 	t.Run("D04 a thousand rivals never oversell", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(100, 1))
 		var admitted, soldOut atomic.Int64
 		var wg sync.WaitGroup
@@ -169,7 +175,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		g.want(t, 0, 100, 100)
 	})
 	t.Run("D03 one buyer's storm takes his limit and no more", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(100, 3))
 		slots := make(chan int, 500)
 		var wg sync.WaitGroup
@@ -193,7 +199,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		g.want(t, 97, 3, 3)
 	})
 	t.Run("B7 the same request a hundred times at once is one order", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(100, 5))
 		ids := sync.Map{}
 		var wg sync.WaitGroup
@@ -209,7 +215,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		g.want(t, 99, 1, 1)
 	})
 	t.Run("release gives back once, and only what is held", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(1, 1))
 		g.admit(t, 1, 1, "a")
 		for range 3 {
@@ -235,7 +241,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		}
 	})
 	t.Run("settle adopts what it doesn't know, once", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(1, 1))
 		rs := []order.Reservation{{OrderID: 1, SaleID: saleID, UserID: 1, RequestID: "a", AdmittedAt: 1, PayBefore: 2}, {OrderID: 2, SaleID: saleID, UserID: 2, RequestID: "a", AdmittedAt: 1, PayBefore: 2}}
 		for range 2 {
@@ -252,7 +258,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		}
 	})
 	t.Run("an unloaded sale is told", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(1, 1))
 		if err := g.Unload(t.Context(), saleID); err != nil {
 			t.Fatal(err)
@@ -261,7 +267,6 @@ func gateContract(t *testing.T, open func() gateBundle) {
 			"settle":  g.Settle(t.Context(), saleID, []order.Reservation{{OrderID: 1, SaleID: saleID, UserID: 1}}),
 			"release": g.Release(t.Context(), saleID, 1, true),
 			"change":  g.Change(t.Context(), flashsale.Terms{SaleID: saleID}),
-			"stock":   g.AddStock(t.Context(), saleID, 1, 1),
 		} {
 			if err != flashsale.ErrNotLoaded {
 				t.Errorf("%s: %v", name, err)
@@ -275,7 +280,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		}
 	})
 	t.Run("F62 F63 a live gate is never overwritten", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(10, 1))
 		g.admit(t, 1, 1, "a")
 		for _, epoch := range []int64{0, 1} {
@@ -292,7 +297,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		g.want(t, 4, 0, 0)
 	})
 	t.Run("a load knows holders, answered requests and what is in flight", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		s := g.snapshot(5, 1)
 		res := func(orderID, user id.ID, key string) order.Reservation {
 			return order.Reservation{OrderID: orderID, SaleID: saleID, VoucherID: 7, UserID: user, RequestID: key, AdmittedAt: 1, PayBefore: 2}
@@ -314,18 +319,62 @@ func gateContract(t *testing.T, open func() gateBundle) {
 			t.Error("what is in flight holds its slot", v)
 		}
 	})
-	t.Run("stock is changed by a delta, and not across a load", func(t *testing.T) {
-		g := open()
-		g.load(t, g.snapshot(1, 1))
-		for epoch, delta := range map[int64]int64{0: 100, 1: 3, 2: 100} {
-			if err := g.AddStock(t.Context(), saleID, epoch, delta); err != nil {
+	t.Run("F64 F65 only newer terms count, however often they are told", func(t *testing.T) {
+		g := open(t)
+		s := g.snapshot(10, 1)
+		g.load(t, s)
+		g.admit(t, 1, 1, "a")
+		tell := func(version, released int64, paused bool) {
+			t.Helper()
+			terms := s.Terms
+			terms.Version, terms.Released, terms.Paused = version, released, paused
+			if err := g.Change(t.Context(), terms); err != nil {
 				t.Fatal(err)
 			}
 		}
-		g.want(t, 4, 0, 0)
+		for range 3 {
+			tell(3, 15, false)
+		}
+		tell(2, 100, true) // told late
+		g.want(t, 14, 1, 1)
+		if v := g.admit(t, 2, 2, "a"); v.Result != flashsale.Admitted {
+			t.Fatal("the older terms must not count", v)
+		}
+		tell(4, 12, false)
+		g.want(t, 10, 2, 2)
+	})
+	t.Run("what is withdrawn is what is left", func(t *testing.T) {
+		g := open(t)
+		g.load(t, g.snapshot(3, 1))
+		g.admit(t, 1, 1, "a")
+		for _, step := range []struct {
+			n    int64
+			ok   bool
+			left int64
+		}{{3, false, 2}, {2, true, 0}, {1, false, 0}, {-2, true, 2}} {
+			if ok, err := g.Withdraw(t.Context(), saleID, step.n); ok != step.ok || err != nil {
+				t.Fatal(step, ok, err)
+			}
+			g.want(t, step.left, 1, 1)
+		}
+	})
+	t.Run("an end that is told before its beginning counts", func(t *testing.T) {
+		g := open(t)
+		g.load(t, g.snapshot(5, 1))
+		r := g.admit(t, 1, 1, "a").Reservation
+		late := order.Reservation{OrderID: 9, SaleID: saleID, VoucherID: 7, UserID: 9, RequestID: "z", AdmittedAt: 1, PayBefore: 2}
+		for _, orderID := range []id.ID{1, 9} { // 9 was in flight while the gate was loaded
+			if err := g.Release(t.Context(), saleID, orderID, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.Settle(t.Context(), saleID, []order.Reservation{r, late}); err != nil {
+			t.Fatal(err)
+		}
+		g.want(t, 5, 0, 0)
 	})
 	t.Run("find, waiting and pending see what has no row yet", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(10, 3))
 		first := g.admit(t, 1, 1, "a").Reservation
 		g.advance(time.Second)
@@ -355,7 +404,7 @@ func gateContract(t *testing.T, open func() gateBundle) {
 		}
 	})
 	t.Run("S11 peek never refuses who may hold something", func(t *testing.T) {
-		g := open()
+		g := open(t)
 		g.load(t, g.snapshot(1, 1))
 		if _, ok := g.Peek(saleID, 1); ok {
 			t.Fatal("a unit is left: the gate must be asked")
@@ -429,7 +478,7 @@ func TestGateAgreesWithModel(t *testing.T) {
 	for name, open := range gates() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				g := open()
+				g := open(t)
 				m := &model{stock: rapid.IntRange(0, 6).Draw(rt, "stock"), limit: rapid.IntRange(1, 3).Draw(rt, "limit"), requests: map[string]id.ID{}}
 				s := g.snapshot(int64(m.stock), m.limit)
 				g.load(t, s)
@@ -474,13 +523,14 @@ func TestGateAgreesWithModel(t *testing.T) {
 					"stock": func(rt *rapid.T) {
 						delta := rapid.IntRange(-2, 3).Draw(rt, "delta")
 						m.stock += delta
-						if err := g.AddStock(t.Context(), saleID, 1, int64(delta)); err != nil {
+						s.Version, s.Released = s.Version+1, s.Released+int64(delta)
+						if err := g.Change(t.Context(), s.Terms); err != nil {
 							rt.Fatal(err)
 						}
 					},
 					"terms": func(rt *rapid.T) {
 						m.paused, m.limit = rapid.Bool().Draw(rt, "paused"), rapid.IntRange(1, 3).Draw(rt, "limit")
-						s.Paused, s.Limit = m.paused, m.limit
+						s.Paused, s.Limit, s.Version = m.paused, m.limit, s.Version+1
 						if err := g.Change(t.Context(), s.Terms); err != nil {
 							rt.Fatal(err)
 						}
@@ -509,7 +559,7 @@ func TestGateAgreesWithModel(t *testing.T) {
 }
 
 func BenchmarkMemoryGateAdmit(b *testing.B) {
-	g := gates()["memory"]()
+	g := gates()["memory"](b)
 	g.load(b, g.snapshot(1<<40, 1))
 	var n atomic.Int64
 	b.RunParallel(func(pb *testing.PB) {

@@ -33,8 +33,9 @@ type memorySale struct {
 	stock    int64
 	buyers   map[id.ID]*buyer
 	orders   map[id.ID]*held
+	pending  map[id.ID]*held    // those of orders that have no row
+	ended    map[id.ID]struct{} // released, so that a late Settle doesn't revive them
 	requests map[requestKey]id.ID
-	pending  int64
 }
 
 type requestKey struct {
@@ -48,10 +49,7 @@ type buyer struct {
 	orders []id.ID
 }
 
-type held struct {
-	order.Reservation
-	pending bool
-}
+type held struct{ order.Reservation }
 
 // NewMemoryGate returns a gate without sales that reads the time from now.
 func NewMemoryGate(now func() time.Time) *MemoryGate {
@@ -66,7 +64,8 @@ func (g *MemoryGate) sale(saleID id.ID) *memorySale {
 
 // Load implements Gate.
 func (g *MemoryGate) Load(_ context.Context, s Snapshot) (bool, error) {
-	m := &memorySale{terms: s.Terms, epoch: s.Epoch, stock: s.Stock, buyers: map[id.ID]*buyer{}, orders: map[id.ID]*held{}, requests: map[requestKey]id.ID{}}
+	m := &memorySale{terms: s.Terms, epoch: s.Epoch, stock: s.Stock, buyers: map[id.ID]*buyer{}, orders: map[id.ID]*held{},
+		pending: map[id.ID]*held{}, ended: map[id.ID]struct{}{}, requests: map[requestKey]id.ID{}}
 	for _, r := range s.Answered {
 		m.remember(r)
 	}
@@ -112,9 +111,10 @@ func (m *memorySale) remember(r order.Reservation) *buyer {
 // hold records a unit as taken; the stock is the caller's business. A slot that is taken already is shared: only
 // SQL decides which of the two orders stays.
 func (m *memorySale) hold(r order.Reservation, pending bool) {
-	m.orders[r.OrderID] = &held{Reservation: r, pending: pending}
+	h := &held{Reservation: r}
+	m.orders[r.OrderID] = h
 	if pending {
-		m.pending++
+		m.pending[r.OrderID] = h
 	}
 	b := m.remember(r)
 	b.slots |= 1 << r.Slot
@@ -208,13 +208,14 @@ func (g *MemoryGate) Settle(_ context.Context, saleID id.ID, rs []order.Reservat
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range rs {
-		switch h := m.orders[r.OrderID]; {
-		case h == nil: // in flight while the gate was loaded
+		h, waiting := m.orders[r.OrderID], m.pending[r.OrderID] != nil
+		_, ended := m.ended[r.OrderID]
+		switch {
+		case h == nil && !ended: // in flight while the gate was loaded
 			m.stock--
 			m.hold(r, false)
-		case h.pending:
-			h.pending = false
-			m.pending--
+		case waiting:
+			delete(m.pending, r.OrderID)
 			if h.Slot != r.Slot { // the writer found another one free
 				m.freeSlot(&h.Reservation)
 				h.Slot = r.Slot
@@ -243,14 +244,13 @@ func (g *MemoryGate) Release(_ context.Context, saleID, orderID id.ID, forget bo
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ended[orderID] = struct{}{}
 	h := m.orders[orderID]
 	if h == nil {
 		return nil
 	}
 	delete(m.orders, orderID)
-	if h.pending {
-		m.pending--
-	}
+	delete(m.pending, orderID)
 	m.stock++
 	if failpoint.On(failpoint.ReleaseTwice) {
 		m.stock++
@@ -270,22 +270,26 @@ func (g *MemoryGate) Change(_ context.Context, t Terms) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.terms = t
+	if t.Version > m.terms.Version {
+		m.stock += t.Released - m.terms.Released
+		m.terms = t
+	}
 	return nil
 }
 
-// AddStock implements Gate.
-func (g *MemoryGate) AddStock(_ context.Context, saleID id.ID, epoch, delta int64) error {
+// Withdraw implements Gate.
+func (g *MemoryGate) Withdraw(_ context.Context, saleID id.ID, n int64) (bool, error) {
 	m := g.sale(saleID)
 	if m == nil {
-		return ErrNotLoaded
+		return false, ErrNotLoaded
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.epoch == epoch {
-		m.stock += delta
+	if n > 0 && m.stock < n {
+		return false, nil
 	}
-	return nil
+	m.stock -= n
+	return true, nil
 }
 
 // Standing implements Gate.
@@ -296,7 +300,7 @@ func (g *MemoryGate) Standing(_ context.Context, saleID id.ID) (Standing, error)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Standing{Loaded: true, Epoch: m.epoch, Stock: m.stock, Pending: m.pending, Orders: int64(len(m.orders)), Terms: m.terms}, nil
+	return Standing{Loaded: true, Epoch: m.epoch, Stock: m.stock, Pending: int64(len(m.pending)), Orders: int64(len(m.orders)), Terms: m.terms}, nil
 }
 
 // Loaded implements Gate.
@@ -325,21 +329,21 @@ func (g *MemoryGate) all() []*memorySale {
 // Find implements Gate.
 func (g *MemoryGate) Find(_ context.Context, orderID id.ID) (*order.Reservation, bool, error) {
 	for _, m := range g.all() {
-		if h, ok := m.find(orderID); ok {
-			return &h.Reservation, h.pending, nil
+		if r, pending := m.find(orderID); r != nil {
+			return r, pending, nil
 		}
 	}
 	return nil, false, nil
 }
 
-func (m *memorySale) find(orderID id.ID) (held, bool) {
+func (m *memorySale) find(orderID id.ID) (r *order.Reservation, pending bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := m.orders[orderID]
-	if h == nil {
-		return held{}, false
+	if h := m.orders[orderID]; h != nil {
+		r := h.Reservation
+		return &r, m.pending[orderID] != nil
 	}
-	return *h, true
+	return nil, false
 }
 
 // Waiting implements Gate.
@@ -349,7 +353,7 @@ func (g *MemoryGate) Waiting(_ context.Context, userID id.ID) ([]order.Reservati
 		m.mu.Lock()
 		if b := m.buyers[userID]; b != nil {
 			for _, orderID := range b.holding() {
-				if h := m.orders[orderID]; h != nil && h.pending {
+				if h := m.pending[orderID]; h != nil {
 					found = append(found, h.Reservation)
 				}
 			}
@@ -368,12 +372,9 @@ func (g *MemoryGate) Pending(_ context.Context, saleID id.ID, before time.Time, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.pending == 0 {
-		return nil, nil
-	}
 	var found []order.Reservation
-	for _, h := range m.orders {
-		if h.pending && h.AdmittedAt < store.Millis(before) {
+	for _, h := range m.pending {
+		if h.AdmittedAt < store.Millis(before) {
 			found = append(found, h.Reservation)
 		}
 	}

@@ -2,6 +2,7 @@ package flashsale
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -27,7 +28,7 @@ type saleJSON struct {
 	EndsAt       time.Time     `json:"endsAt"`
 	LimitPerUser int           `json:"limitPerUser"`
 	ServerTime   time.Time     `json:"serverTime"`
-	Mine         []mineJSON    `json:"mine,omitempty" doc:"The caller's orders of this sale, newest first; absent when not signed in"`
+	Mine         []mineJSON    `json:"mine,omitzero" doc:"The caller's orders of this sale, newest first; absent when not signed in"`
 }
 
 type offerJSON struct {
@@ -48,6 +49,9 @@ func wire(s *Sale) saleJSON {
 	j := saleJSON{ID: s.ID, Voucher: offerJSON{s.VoucherID, s.Title, s.SubTitle, s.Rules, s.PayValue, s.FaceValue}, Shop: s.Shop, Phase: s.Phase,
 		StockTotal: s.StockReleased, StockLeft: s.StockLeft, BeginsAt: api.Wire(store.Time(s.BeginsAt)), EndsAt: api.Wire(store.Time(s.EndsAt)),
 		LimitPerUser: s.LimitPerUser, ServerTime: api.Wire(s.At)}
+	if s.Mine != nil {
+		j.Mine = []mineJSON{}
+	}
 	for _, o := range s.Mine {
 		j.Mine = append(j.Mine, mineJSON{o.ID, o.Status.String()})
 	}
@@ -137,6 +141,7 @@ type grabInput struct {
 }
 
 type grabOutput struct {
+	Key  string `header:"Idempotency-Key" doc:"The key of this attempt, also when the server drew it"`
 	Body struct {
 		OrderID id.ID  `json:"orderId"`
 		Status  string `json:"status" enum:"queued"`
@@ -152,10 +157,13 @@ func (s *Service) postOrder(ctx context.Context, in *grabInput) (*grabOutput, er
 		in.Key = s.NewKey()
 	}
 	orderID, err := s.Grab(ctx, user.ID, in.ID.ID, in.Key)
+	if errors.Is(err, ErrUnknown) {
+		return nil, errs.From(err).Set(api.ExtraKey, in.Key)
+	}
 	if err != nil {
 		return nil, err
 	}
-	out := &grabOutput{}
+	out := &grabOutput{Key: in.Key}
 	out.Body.OrderID, out.Body.Status = orderID, order.Queued.String()
 	return out, nil
 }

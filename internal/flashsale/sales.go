@@ -59,7 +59,7 @@ func (s *Service) Open(ctx context.Context, voucherID id.ID, stock int64, begins
 	now := store.Millis(s.Now())
 	row := &voucher.FlashSale{VoucherID: voucherID, Stock: stock, BeginsAt: store.Millis(beginsAt), EndsAt: store.Millis(endsAt),
 		LimitPerUser: limit, CreatedAt: now, UpdatedAt: now}
-	if err := checkWindow(row); err != nil {
+	if err := s.checkWindow(row); err != nil {
 		return nil, err
 	}
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -77,8 +77,20 @@ func (s *Service) Open(ctx context.Context, voucherID id.ID, stock int64, begins
 	return s.Sale(ctx, row.ID)
 }
 
-func checkWindow(row *voucher.FlashSale) error {
-	if row.EndsAt <= row.BeginsAt {
+// longest is how far ahead a sale may lie.
+const longest = 5 * 365 * 24 * time.Hour
+
+var earliest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// checkWindow refuses times that are out of order or that no client could read.
+func (s *Service) checkWindow(row *voucher.FlashSale) error {
+	begins, ends := store.Time(row.BeginsAt), store.Time(row.EndsAt)
+	switch {
+	case begins.Before(earliest):
+		return api.Faults(api.Invalid{Location: "body.beginsAt", Message: "must be 2020 or later"})
+	case ends.After(s.Now().Add(longest)):
+		return api.Faults(api.Invalid{Location: "body.endsAt", Message: "must be within five years from now"})
+	case !ends.After(begins):
 		return api.Faults(api.Invalid{Location: "body.endsAt", Message: "must be after beginsAt"})
 	}
 	return nil
@@ -101,11 +113,13 @@ func (s *Service) entry(ctx context.Context, action string, saleID id.ID, detail
 	return audit.Entry{At: s.Now(), Actor: actor, Action: action, Subject: "sale:" + saleID.String(), Detail: detail}
 }
 
+// changeTimeout bounds a change once it has begun; it isn't called back when the caller goes away.
+const changeTimeout = 10 * time.Second
+
 // change runs fn on the sale's row in a transaction, writes the audit line, and then tells the gate. The caller must
 // own the shop or be an operator. The gate follows after the commit: a buyer may be admitted under the old terms
 // until then, never after change has returned.
-func (s *Service) change(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error,
-	tell func(ctx context.Context, row *voucher.Offer) error) (*Sale, error) {
+func (s *Service) change(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error) (*Sale, error) {
 	offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID)
 	if err != nil {
 		return nil, err
@@ -113,30 +127,36 @@ func (s *Service) change(ctx context.Context, saleID id.ID, action string, detai
 	if err := s.Owners.MayWrite(ctx, offer.ShopID); err != nil {
 		return nil, err
 	}
-	if err := s.changeLocked(context.WithoutCancel(ctx), saleID, action, detail, fn, tell); err != nil {
+	if err := s.changeRow(ctx, saleID, action, detail, fn); err != nil {
 		return nil, err
 	}
 	return s.Sale(ctx, saleID)
 }
 
-func (s *Service) changeLocked(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error,
-	tell func(ctx context.Context, row *voucher.Offer) error) error {
-	unlock := s.lock(saleID)
-	defer unlock()
+func (s *Service) changeRow(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+	defer cancel()
 	var row *voucher.Offer
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if err := voucher.LockSale(ctx, tx, saleID, store.Millis(s.Now())); err != nil {
+			return err
+		}
 		if row, err = voucher.FindOffer(ctx, s.DB, tx, saleID); err != nil {
 			return err
 		}
 		if err := fn(ctx, tx, row); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, s.entry(ctx, action, saleID, detail))
+		if err := audit.Write(ctx, tx, s.entry(ctx, action, saleID, detail)); err != nil {
+			return err
+		}
+		row, err = voucher.FindOffer(ctx, s.DB, tx, saleID)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := tell(ctx, row); err != nil && !errors.Is(err, ErrNotLoaded) { // an unloaded gate will read the row
+	if err := s.Gate.Change(ctx, s.terms(row)); err != nil && !errors.Is(err, ErrNotLoaded) { // an unloaded gate will read the row
 		return err
 	}
 	return nil
@@ -154,11 +174,11 @@ func (s *Service) Edit(ctx context.Context, saleID id.ID, d Draft) (*Sale, error
 		if d.Limit != nil {
 			row.LimitPerUser = *d.Limit
 		}
-		if err := checkWindow(&row.FlashSale); err != nil {
+		if err := s.checkWindow(&row.FlashSale); err != nil {
 			return err
 		}
-		return s.save(ctx, tx, row)
-	}, s.tellTerms)
+		return save(ctx, tx, row)
+	})
 }
 
 // SetPaused stops a sale from admitting, or lets it go on. Orders that exist are not touched.
@@ -169,31 +189,56 @@ func (s *Service) SetPaused(ctx context.Context, saleID id.ID, paused bool) (*Sa
 	}
 	return s.change(ctx, saleID, action, nil, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
 		row.Paused = paused
-		return s.save(ctx, tx, row)
-	}, s.tellTerms)
+		return save(ctx, tx, row)
+	})
 }
 
-// AddStock puts delta more units up, or takes some away again (S16). It returns ErrStockShort if fewer are left.
+// AddStock puts delta more units up, or takes some away again (S16). It returns ErrStockShort if fewer are left that
+// nobody holds: what has been promised to a buyer stays his.
 func (s *Service) AddStock(ctx context.Context, saleID id.ID, delta int64, reason string) (*Sale, error) {
+	if delta == 0 {
+		return nil, api.Faults(api.Invalid{Location: "body.delta", Message: "must not be 0"})
+	}
+	if delta < 0 {
+		// SQL doesn't know of the units that are on their way to their rows. The gate does: it sets these aside while
+		// SQL is asked, and then follows SQL like any other change.
+		giveBack, err := s.setAside(ctx, saleID, -delta)
+		if err != nil {
+			return nil, err
+		}
+		defer giveBack()
+	}
 	return s.change(ctx, saleID, "sale.stock", map[string]any{"delta": delta, "reason": reason}, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
 		ok, err := voucher.ReleaseStock(ctx, tx, saleID, delta, store.Millis(s.Now()))
 		if err == nil && !ok {
 			err = ErrStockShort
 		}
 		return err
-	}, func(ctx context.Context, row *voucher.Offer) error {
-		return s.Gate.AddStock(ctx, saleID, row.Epoch, delta)
 	})
 }
 
-func (s *Service) save(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
-	row.UpdatedAt = store.Millis(s.Now())
-	_, err := tx.NewUpdate().Model(&row.FlashSale).Column("begins_at", "ends_at", "limit_per_user", "paused", "updated_at").WherePK().Exec(ctx)
-	return err
+// setAside takes n units out of the gate for the time of a change.
+func (s *Service) setAside(ctx context.Context, saleID id.ID, n int64) (giveBack func(), err error) {
+	var ok bool
+	err = s.whenLoaded(ctx, saleID, func() (err error) { ok, err = s.Gate.Withdraw(ctx, saleID, n); return err })
+	switch {
+	case err != nil:
+		return nil, ErrBusy.With(err)
+	case !ok:
+		return nil, ErrStockShort
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+		defer cancel()
+		if _, err := s.Gate.Withdraw(ctx, saleID, -n); err != nil && !errors.Is(err, ErrNotLoaded) {
+			s.Log.ErrorContext(ctx, "units set aside for a change are not back in the gate", "sale", saleID, "units", n, "err", err)
+		}
+	}, nil
 }
 
-func (s *Service) tellTerms(ctx context.Context, row *voucher.Offer) error {
-	return s.Gate.Change(ctx, s.terms(row))
+func save(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
+	_, err := tx.NewUpdate().Model(&row.FlashSale).Column("begins_at", "ends_at", "limit_per_user", "paused").WherePK().Exec(ctx)
+	return err
 }
 
 // Sale is a flash sale as people see it.
@@ -237,7 +282,7 @@ func (s *Service) mine(ctx context.Context, saleID, userID id.ID) ([]order.Order
 	for _, row := range rows {
 		written[row.ID] = true
 	}
-	mine := []order.Order{}
+	mine := []order.Order{} // not nil: the caller is signed in
 	for _, r := range waiting {
 		if r.SaleID == saleID && !written[r.OrderID] {
 			mine = append(mine, order.Order{ID: r.OrderID, Status: order.Queued})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -24,8 +23,8 @@ var (
 	ErrNotStarted = errs.Define("sale.not_started", errs.Conflict, "秒杀尚未开始。", "The sale has not started.")
 	ErrEnded      = errs.Define("sale.ended", errs.Conflict, "秒杀已经结束。", "The sale has ended.")
 	ErrPaused     = errs.Define("sale.paused", errs.Conflict, "活动暂停中。", "The sale is paused.")
-	ErrBusy       = errs.Define("sale.busy", errs.Unavailable, "没有下单，请再试一次。", "No order was made; try again.")
-	ErrUnknown    = errs.Define("sale.unknown", errs.Unknown, "结果未知，请用同一个 Idempotency-Key 再问一次。", "The outcome is not known; ask again with the same Idempotency-Key.")
+	ErrBusy       = errs.Define("sale.busy", errs.Unavailable, "没有下单，请再试一次。", "No order was made; try again.").After(time.Second)
+	ErrUnknown    = errs.Define("sale.unknown", errs.Unknown, "结果未知，请用同一个 Idempotency-Key 再问一次。", "The outcome is not known; ask again with the same Idempotency-Key.").After(500 * time.Millisecond)
 )
 
 // Options are what New needs.
@@ -62,15 +61,12 @@ type Tombstones interface {
 type Service struct {
 	Options
 	loads singleflight.Group
-
-	mu    sync.Mutex
-	locks map[id.ID]*saleLock // guarded by mu
 }
 
 var _ order.Seats = (*Service)(nil)
 
 // New returns a service whose gates are still closed; WarmUp opens them.
-func New(o Options) *Service { return &Service{Options: o, locks: map[id.ID]*saleLock{}} }
+func New(o Options) *Service { return &Service{Options: o} }
 
 // Grab asks for one unit of a sale. The same key of the same user gives the same order id for ever, except after a
 // refusal. The error is one of this package's, or voucher.ErrSaleNotFound.
@@ -145,7 +141,7 @@ func (s *Service) handOver(ctx context.Context, r order.Reservation) (id.ID, err
 	case err == nil:
 		return r.OrderID, nil
 	case errors.Is(err, queue.ErrRefused):
-		return s.refused(context.WithoutCancel(ctx), r, err)
+		return s.refused(ctx, r, err)
 	}
 	s.Metrics.unknown.Inc()
 	if s.AcceptUnknown {
@@ -157,6 +153,8 @@ func (s *Service) handOver(ctx context.Context, r order.Reservation) (id.ID, err
 // refused ends a reservation that is certainly not in the queue: first the row that says so, then the unit. If the
 // id has an order after all (an earlier attempt of the same message got through), it is accepted.
 func (s *Service) refused(ctx context.Context, r order.Reservation, cause error) (id.ID, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refuseTimeout)
+	defer cancel()
 	row, err := s.Tomb.Tombstone(ctx, r, order.ReasonRefused)
 	switch {
 	case err != nil: // SQL can't say: unknown, the sweeper goes on
@@ -172,6 +170,9 @@ func (s *Service) refused(ctx context.Context, r order.Reservation, cause error)
 	}
 	return 0, ErrBusy.With(cause)
 }
+
+// refuseTimeout is how long SQL may take to write a tombstone before the outcome is unknown.
+const refuseTimeout = 5 * time.Second
 
 // refusal is the error of a verdict that admits nobody.
 func (v Verdict) refusal() error {

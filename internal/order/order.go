@@ -1,6 +1,7 @@
 package order
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"tandian/internal/kit/errs"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/money"
+	"tandian/internal/kit/queue"
 	"tandian/internal/kit/store"
 )
 
@@ -49,6 +51,9 @@ func ParseStatus(name string) (Status, bool) {
 
 // Live reports whether an order of this status holds a slot.
 func (s Status) Live() bool { return s == Unpaid || s == Paid || s == Used || s == Refunding }
+
+// Final reports whether no move leads on from this status.
+func (s Status) Final() bool { return s == Used || s == Closed || s == Refunded || s == Failed }
 
 // Reservation is an admitted unit without a row: the whole message, as the gate recorded it.
 type Reservation struct {
@@ -134,6 +139,8 @@ var (
 	ErrNotFound = errs.Define("order.not_found", errs.NotFound, "没有这个订单。", "No such order.")
 	// ErrUnknown answers when it can't be told right now whether the id was accepted.
 	ErrUnknown = errs.Define("order.unknown", errs.Unknown, "订单状态暂时查不到，请稍后再查。", "The order can't be looked up right now; ask again in a moment.")
+	// ErrStreams answers a user who has too many event streams open.
+	ErrStreams = errs.Define("order.too_many_streams", errs.TooMany, "同时打开的页面太多，请关掉一些。", "Too many event streams are open; close some.")
 )
 
 // messageVersion is the schema of the create message; a reader refuses versions it doesn't know.
@@ -146,6 +153,35 @@ type message struct {
 
 // Encode makes the body of a create message. One message carries what was handed over together.
 func Encode(rs []Reservation) ([]byte, error) { return json.Marshal(message{messageVersion, rs}) }
+
+// ownMessageID names the message that carries this one reservation, and its dead letter.
+func ownMessageID(orderID id.ID) string { return "order-" + orderID.String() }
+
+// PublishOne sends one reservation in a message of its own.
+func PublishOne(ctx context.Context, b queue.Broker, r Reservation) error {
+	body, err := Encode([]Reservation{r})
+	if err != nil {
+		return err
+	}
+	return b.Publish(ctx, TopicCreate, ownMessageID(r.OrderID), body)
+}
+
+// DeadLettered returns which of the reservations have a dead letter of their own: those wait for a person.
+func DeadLettered(ctx context.Context, q store.Querier, rs []Reservation) (map[id.ID]bool, error) {
+	byMessage := make(map[string]id.ID, len(rs))
+	names := make([]string, len(rs))
+	for i, r := range rs {
+		names[i] = ownMessageID(r.OrderID)
+		byMessage[names[i]] = r.OrderID
+	}
+	var found []string
+	err := q.NewSelect().Table("dead_letter").Column("message_id").Where("topic = ? AND message_id IN (?)", TopicCreate, bun.List(names)).Scan(ctx, &found)
+	dead := make(map[id.ID]bool, len(found))
+	for _, name := range found {
+		dead[byMessage[name]] = true
+	}
+	return dead, err
+}
 
 // Decode reads a create message. It refuses anything that Encode could not have made.
 func Decode(body []byte) ([]Reservation, error) {

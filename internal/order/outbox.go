@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/uptrace/bun"
@@ -21,27 +22,33 @@ type Releaser struct {
 	Seats Seats
 }
 
-// Turn works off the waiting rows, oldest first. A row whose gate can't be told stays for the next turn.
+// Turn works off all waiting rows, oldest order first. A row whose gate can't be told stays for the next turn and
+// holds up no other.
 func (r *Releaser) Turn(ctx context.Context) error {
-	var rows []release
-	if err := r.DB.Read.NewSelect().Model(&rows).Order("created_at", "order_id").Limit(atOnce).Scan(ctx); err != nil {
-		return fmt.Errorf("read gate_release: %w", err)
-	}
-	var done []id.ID
 	var failed error
-	for _, row := range rows {
-		if err := r.Seats.Release(ctx, row.SaleID, row.OrderID, row.ForgetRequest); err != nil {
-			failed = fmt.Errorf("release order %d: %w", row.OrderID, err)
-			continue
+	for after := id.ID(0); ; {
+		var rows []release
+		if err := r.DB.Read.NewSelect().Model(&rows).Where("order_id > ?", after).Order("order_id").Limit(atOnce).Scan(ctx); err != nil {
+			return errors.Join(failed, fmt.Errorf("read gate_release: %w", err))
 		}
-		done = append(done, row.OrderID)
-	}
-	if len(done) > 0 {
-		if _, err := r.DB.Write.NewDelete().Model((*release)(nil)).Where("order_id IN (?)", bun.List(done)).Exec(ctx); err != nil {
-			return fmt.Errorf("delete gate_release: %w", err)
+		var done []id.ID
+		for _, row := range rows {
+			after = row.OrderID
+			if err := r.Seats.Release(ctx, row.SaleID, row.OrderID, row.ForgetRequest); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("release order %d: %w", row.OrderID, err))
+				continue
+			}
+			done = append(done, row.OrderID)
+		}
+		if len(done) > 0 {
+			if _, err := r.DB.Write.NewDelete().Model((*release)(nil)).Where("order_id IN (?)", bun.List(done)).Exec(ctx); err != nil {
+				return errors.Join(failed, fmt.Errorf("delete gate_release: %w", err))
+			}
+		}
+		if len(rows) < atOnce || ctx.Err() != nil {
+			return failed
 		}
 	}
-	return failed
 }
 
 // Forwarder publishes the messages that committed transactions have promised. A message may go out twice.
@@ -58,25 +65,29 @@ type outboxRow struct {
 	Body          []byte
 }
 
-// Turn publishes the waiting rows in their order and stops at the first that isn't taken.
+// Turn publishes all waiting rows in their order and stops at the first that isn't taken.
 func (f *Forwarder) Turn(ctx context.Context) error {
-	var rows []outboxRow
-	if err := f.DB.Read.NewSelect().Model(&rows).Order("id").Limit(atOnce).Scan(ctx); err != nil {
-		return fmt.Errorf("read outbox: %w", err)
-	}
-	var done []int64
-	var failed error
-	for _, row := range rows {
-		if failed = f.Broker.Publish(ctx, row.Topic, row.MessageID, row.Body); failed != nil {
-			failed = fmt.Errorf("forward outbox row %d: %w", row.ID, failed)
-			break
+	for {
+		var rows []outboxRow
+		if err := f.DB.Read.NewSelect().Model(&rows).Order("id").Limit(atOnce).Scan(ctx); err != nil {
+			return fmt.Errorf("read outbox: %w", err)
 		}
-		done = append(done, row.ID)
-	}
-	if len(done) > 0 {
-		if _, err := f.DB.Write.NewDelete().Model((*outboxRow)(nil)).Where("id IN (?)", bun.List(done)).Exec(ctx); err != nil {
-			return fmt.Errorf("delete outbox: %w", err)
+		var done []int64
+		var failed error
+		for _, row := range rows {
+			if failed = f.Broker.Publish(ctx, row.Topic, row.MessageID, row.Body); failed != nil {
+				failed = fmt.Errorf("forward outbox row %d: %w", row.ID, failed)
+				break
+			}
+			done = append(done, row.ID)
+		}
+		if len(done) > 0 {
+			if _, err := f.DB.Write.NewDelete().Model((*outboxRow)(nil)).Where("id IN (?)", bun.List(done)).Exec(ctx); err != nil {
+				return errors.Join(failed, fmt.Errorf("delete outbox: %w", err))
+			}
+		}
+		if failed != nil || len(rows) < atOnce || ctx.Err() != nil {
+			return failed
 		}
 	}
-	return failed
 }

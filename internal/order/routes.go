@@ -69,7 +69,7 @@ func (s *Service) Routes(a *api.API) {
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/orders/{id}", ID: "get-order", Tag: "orders", Summary: "One order of mine",
 		Private: true, Limit: readLimit, Errors: []*errs.Error{ErrNotFound, ErrUnknown}}, s.get)
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/orders/{id}/events", ID: "watch-order", Tag: "orders",
-		Summary: "The same object as server-sent events: at once, then after each change", Private: true, Limit: readLimit, Errors: []*errs.Error{ErrNotFound, ErrUnknown}}, s.events)
+		Summary: "The same object as server-sent events: at once, then after each change", Private: true, Limit: readLimit, Errors: []*errs.Error{ErrNotFound, ErrUnknown, ErrStreams}}, s.events)
 }
 
 type listInput struct {
@@ -134,7 +134,10 @@ func (s *Service) events(ctx context.Context, in *idInput) (*huma.StreamResponse
 	if err != nil {
 		return nil, err
 	}
-	changed, stop := s.Watch.On(in.ID.ID)
+	changed, stop, err := s.Watch.On(in.ID.ID, user.ID)
+	if err != nil {
+		return nil, err
+	}
 	first, err := s.Find(ctx, user.ID, in.ID.ID)
 	if err != nil {
 		stop()
@@ -148,7 +151,8 @@ func (s *Service) events(ctx context.Context, in *idInput) (*huma.StreamResponse
 	}}, nil
 }
 
-// stream writes events until the order can't change any more, the client leaves or the server stops.
+// stream writes events until the order can't change any more, the client leaves, his session ends (looked at with
+// each heartbeat) or the server stops.
 func (s *Service) stream(ctx context.Context, w io.Writer, userID id.ID, v *View, changed <-chan struct{}) {
 	flush := func() bool { return flush(w) == nil }
 	fmt.Fprint(w, "retry: 2000\n\n")
@@ -165,7 +169,7 @@ func (s *Service) stream(ctx context.Context, w io.Writer, userID id.ID, v *View
 			fmt.Fprintf(w, "event: order\nid: %d-%d\ndata: %s\n\n", v.Status, v.UpdatedAt, b)
 			last = b
 		}
-		if !flush() {
+		if !flush() || v.Status.Final() {
 			return
 		}
 		select {
@@ -174,6 +178,9 @@ func (s *Service) stream(ctx context.Context, w io.Writer, userID id.ID, v *View
 		case <-s.Closing.Done():
 			return
 		case <-beat.C:
+			if caller := api.RequestOf(ctx).Again(); caller.User == nil && !caller.Unknown {
+				return
+			}
 			fmt.Fprint(w, ": still here\n\n")
 		case <-changed:
 			if v, err = s.Find(ctx, userID, v.ID); err != nil {

@@ -32,21 +32,39 @@ func findByID(ctx context.Context, db *store.DB, q store.Querier, orderID id.ID)
 	return o, err
 }
 
-// existing returns the status of those ids that have a row.
-func existing(ctx context.Context, q store.Querier, rs []Reservation) (map[id.ID]Status, error) {
+// existing returns the rows of those reservations that have one, with status and slot only.
+func existing(ctx context.Context, q store.Querier, rs []Reservation) (map[id.ID]*Order, error) {
+	found := make(map[id.ID]*Order, len(rs))
+	if len(rs) == 0 {
+		return found, nil
+	}
 	ids := make([]id.ID, len(rs))
 	for i, r := range rs {
 		ids[i] = r.OrderID
 	}
-	var rows []Order
-	if err := q.NewSelect().Model(&rows).Column("id", "status").Where("id IN (?)", bun.List(ids)).Scan(ctx); err != nil {
+	var rows []*Order
+	if err := q.NewSelect().Model(&rows).Column("id", "status", "slot").Where("id IN (?)", bun.List(ids)).Scan(ctx); err != nil {
 		return nil, err
 	}
-	found := make(map[id.ID]Status, len(rs))
 	for _, row := range rows {
-		found[row.ID] = row.Status
+		found[row.ID] = row
 	}
 	return found, nil
+}
+
+// WithoutRow returns those reservations that have no row at all, be it an order or a tombstone.
+func WithoutRow(ctx context.Context, q store.Querier, rs []Reservation) ([]Reservation, error) {
+	known, err := existing(ctx, q, rs)
+	if err != nil {
+		return nil, err
+	}
+	var without []Reservation
+	for _, r := range rs {
+		if known[r.OrderID] == nil {
+			without = append(without, r)
+		}
+	}
+	return without, nil
 }
 
 func rowOf(r Reservation, now int64) *Order {
@@ -62,11 +80,17 @@ func rowOf(r Reservation, now int64) *Order {
 // same transaction, that the id has no row.
 func insertTombstone(ctx context.Context, q store.Querier, r Reservation, reason string, now int64) error {
 	o := rowOf(r, now)
-	o.Slot, o.RequestID, o.Status, o.Reason = nil, nil, Failed, reason
+	o.Slot, o.Status, o.Reason = nil, Failed, reason
+	// After a refusal the buyer was told to try again, and the same key may. In all other cases he was told this id,
+	// which the key goes on to mean, unless it means another order already.
+	forget := reason == ReasonRefused || reason == ReasonRepeat
+	if forget {
+		o.RequestID = nil
+	}
 	if _, err := q.NewInsert().Model(o).Exec(ctx); err != nil {
 		return err
 	}
-	_, err := q.NewInsert().Model(&release{OrderID: o.ID, SaleID: o.SaleID, ForgetRequest: true, CreatedAt: now}).Exec(ctx)
+	_, err := q.NewInsert().Model(&release{OrderID: o.ID, SaleID: o.SaleID, ForgetRequest: forget, CreatedAt: now}).Exec(ctx)
 	return err
 }
 

@@ -16,8 +16,12 @@ type Watch struct {
 	DB *store.DB
 
 	mu      sync.Mutex
-	waiting map[id.ID]*awaited // guarded by mu
+	waiting map[id.ID]*awaited // by order; guarded by mu
+	streams map[id.ID]int      // by user; guarded by mu
 }
+
+// mostStreams is how many orders a user may watch at a time.
+const mostStreams = 8
 
 type awaited struct {
 	state   int64 // as of the last turn; 0 = no row
@@ -25,13 +29,20 @@ type awaited struct {
 }
 
 // NewWatch returns a watch without waiters.
-func NewWatch(db *store.DB) *Watch { return &Watch{DB: db, waiting: map[id.ID]*awaited{}} }
+func NewWatch(db *store.DB) *Watch {
+	return &Watch{DB: db, waiting: map[id.ID]*awaited{}, streams: map[id.ID]int{}}
+}
 
-// On returns a channel that is signalled when the order may have changed, and a function that ends the waiting.
-func (w *Watch) On(orderID id.ID) (changed <-chan struct{}, stop func()) {
+// On returns a channel that is signalled when the order may have changed, and a function that ends the waiting. It
+// returns ErrStreams when the user watches too many already.
+func (w *Watch) On(orderID, userID id.ID) (changed <-chan struct{}, stop func(), err error) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.streams[userID] >= mostStreams {
+		return nil, nil, ErrStreams
+	}
+	w.streams[userID]++
 	a := w.waiting[orderID]
 	if a == nil {
 		a = &awaited{waiters: map[chan struct{}]struct{}{}}
@@ -41,10 +52,13 @@ func (w *Watch) On(orderID id.ID) (changed <-chan struct{}, stop func()) {
 	return c, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if w.streams[userID]--; w.streams[userID] == 0 {
+			delete(w.streams, userID)
+		}
 		if delete(a.waiters, c); len(a.waiters) == 0 && w.waiting[orderID] == a {
 			delete(w.waiting, orderID)
 		}
-	}
+	}, nil
 }
 
 // Poke signals the waiters of the ids.

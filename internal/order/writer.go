@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ const (
 	maxAttempts  = 3               // of a message whose rows the database refuses
 	firstBackoff = time.Second     // doubled each time
 	longPause    = 5 * time.Second // between looks at a database that is away
+	tryTimeout   = 10 * time.Second
 )
 
 // Writer turns reservations into rows. Several may run, in one process or many.
@@ -47,10 +49,11 @@ type Writer struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *Metrics
+	Broker  queue.Broker      // takes what has to travel alone
 	Batch   int               // reservations in one transaction, give or take a message
-	Written func(ids []id.ID) // told after each commit; not nil
-	Outbox  func()            // told that outbox or gate_release rows are waiting; not nil
 	NewID   func() string     // message ids of the created event
+	Written func(ids []id.ID) // told of ids that have got a row; not nil
+	Ended   func()            // told that gate_release rows are waiting; not nil
 }
 
 // Handle is the consumer of TopicCreate. It returns when each message has a verdict: acked when each of its
@@ -82,7 +85,7 @@ func (w *Writer) Handle(ctx context.Context, batch []queue.Message) []queue.Verd
 		}
 		refused := w.write(ctx, rs)
 		for i, span := range spans {
-			verdicts[i] = w.verdict(ctx, batch[i], refused[span[0]:span[1]])
+			verdicts[i] = w.verdict(ctx, batch[i], rs[span[0]:span[1]], refused[span[0]:span[1]])
 		}
 	}
 	return verdicts
@@ -91,18 +94,31 @@ func (w *Writer) Handle(ctx context.Context, batch []queue.Message) []queue.Verd
 // errAway means that the writer was told to stop while the database was away.
 var errAway = errors.New("order: the database is away")
 
-func (w *Writer) verdict(ctx context.Context, m queue.Message, refused []error) queue.Verdict {
+// verdict is about one message, of which refused says for each reservation why it has no row. One that the database
+// refuses travels on alone, so that it counts its own attempts and becomes a dead letter without its neighbours.
+func (w *Writer) verdict(ctx context.Context, m queue.Message, rs []Reservation, refused []error) queue.Verdict {
 	err := errors.Join(refused...)
 	switch {
 	case err == nil:
 		return queue.Ack()
 	case errors.Is(err, errAway):
 		return queue.Requeue()
-	case m.Attempts+1 >= maxAttempts:
-		w.Log.ErrorContext(ctx, "create message becomes a dead letter", "message", m.ID, "err", err)
-		return queue.Dead(err)
+	case len(rs) == 1 && m.ID == ownMessageID(rs[0].OrderID):
+		if m.Attempts+1 >= maxAttempts {
+			w.Log.ErrorContext(ctx, "reservation becomes a dead letter; its unit stays taken", "order", rs[0].OrderID, "err", err)
+			return queue.Dead(err)
+		}
+		return queue.Retry(firstBackoff<<m.Attempts, err)
 	}
-	return queue.Retry(firstBackoff<<m.Attempts, err)
+	for i, r := range rs {
+		if refused[i] == nil {
+			continue
+		}
+		if err := PublishOne(ctx, w.Broker, r); err != nil {
+			return queue.Retry(firstBackoff, err) // those that have rows are found by their ids next time
+		}
+	}
+	return queue.Ack()
 }
 
 // write makes rows of the reservations and returns, for each, nil or why there is still none. It hopes first that all
@@ -110,13 +126,7 @@ func (w *Writer) verdict(ctx context.Context, m queue.Message, refused []error) 
 func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
 	refused := make([]error, len(rs))
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longPause) {
-		err := w.writeBatch(ctx, rs, false)
-		if errors.Is(err, errNotClean) {
-			err = w.writeBatch(ctx, rs, true)
-		}
-		if errors.Is(err, errNotClean) {
-			err = w.writeSingly(ctx, rs, refused)
-		}
+		err := w.once(ctx, rs, refused)
 		if err == nil {
 			return refused
 		}
@@ -132,19 +142,34 @@ func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
 	}
 }
 
+// once is one try. It is not called back by a stop: what has begun is finished.
+func (w *Writer) once(ctx context.Context, rs []Reservation, refused []error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
+	defer cancel()
+	err := w.writeBatch(ctx, rs, false)
+	if errors.Is(err, errNotClean) {
+		err = w.writeBatch(ctx, rs, true)
+	}
+	if errors.Is(err, errNotClean) {
+		err = w.writeSingly(ctx, rs, refused)
+	}
+	return err
+}
+
 // errNotClean means that the batch can't be written as a whole: a taken slot, a repeated id, too little stock.
 var errNotClean = errors.New("order: batch is not clean")
 
 // writeBatch writes all reservations in one transaction, or none. look = leave out those that have a row.
 func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) error {
 	now := store.Millis(w.Now())
-	fresh, standing := rs, []Reservation(nil) // without a row so far; with an order that holds its slot
+	parts := sorted{fresh: rs}
 	err := w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if look {
-			if fresh, standing, err = sortOut(ctx, tx, rs); err != nil || len(fresh) == 0 {
+			if parts, err = sortOut(ctx, tx, rs); err != nil || len(parts.fresh) == 0 {
 				return err
 			}
 		}
+		fresh := parts.fresh
 		if failpoint.Every(3, failpoint.FailSome) {
 			return errNotClean
 		}
@@ -158,8 +183,9 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 		for _, r := range fresh {
 			units[r.SaleID]++
 		}
-		for sale, n := range units { // last: the hot row is locked for the shortest time
-			if ok, err := voucher.TakeStock(ctx, tx, sale, n, now); err != nil || !ok {
+		// Last: the hot row is locked for the shortest time. In order: two writers with the same sales don't cross.
+		for _, sale := range slices.Sorted(maps.Keys(units)) {
+			if ok, err := voucher.TakeStock(ctx, tx, sale, units[sale], now); err != nil || !ok {
 				return errors.Join(err, errNotClean)
 			}
 		}
@@ -171,27 +197,40 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 	if err != nil {
 		return err
 	}
-	w.written(ctx, fresh, standing)
+	w.tell(ctx, parts)
 	return nil
 }
 
-// sortOut tells the reservations that have no row from those whose order holds its slot. Ended ones are in neither.
-func sortOut(ctx context.Context, q store.Querier, rs []Reservation) (fresh, standing []Reservation, err error) {
+// sorted is a batch by what its ids have: no row, an order that holds its slot (as the row has it), an ended order.
+type sorted struct {
+	fresh, standing, ended []Reservation
+}
+
+func sortOut(ctx context.Context, q store.Querier, rs []Reservation) (parts sorted, err error) {
 	known, err := existing(ctx, q, rs)
 	if err != nil {
-		return nil, nil, err
+		return parts, err
 	}
 	for _, r := range rs {
-		status, ok := known[r.OrderID]
-		switch {
+		switch row, ok := known[r.OrderID]; {
 		case !ok:
-			known[r.OrderID] = Queued // the same id twice in one batch
-			fresh = append(fresh, r)
-		case status.Live():
-			standing = append(standing, r)
+			known[r.OrderID] = nil // the same id twice in one batch
+			parts.fresh = append(parts.fresh, r)
+		case row != nil:
+			parts.add(r, row)
 		}
 	}
-	return fresh, standing, nil
+	return parts, nil
+}
+
+// add sorts in a reservation that has a row.
+func (p *sorted) add(r Reservation, row *Order) {
+	if !row.Status.Live() {
+		p.ended = append(p.ended, r)
+		return
+	}
+	r.Slot = *row.Slot
+	p.standing = append(p.standing, r)
 }
 
 const insertOrder = `INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at)
@@ -269,11 +308,14 @@ func (w *Writer) writeOne(ctx context.Context, r Reservation) (reason string, er
 		return reason, nil
 	case err != nil:
 		return "", err
-	case row == nil:
-		w.written(ctx, []Reservation{r}, nil)
-	case row.Status.Live():
-		w.written(ctx, nil, []Reservation{r})
 	}
+	parts := sorted{}
+	if row == nil {
+		parts.fresh = []Reservation{r}
+	} else {
+		parts.add(r, row)
+	}
+	w.tell(ctx, parts)
 	return "", nil
 }
 
@@ -333,7 +375,7 @@ func (w *Writer) Tombstone(ctx context.Context, r Reservation, reason string) (r
 		w.Log.WarnContext(ctx, "an admitted unit could not become an order", "order", r.OrderID, "sale", r.SaleID, "reason", reason)
 	}
 	w.Written([]id.ID{r.OrderID})
-	w.Outbox()
+	w.Ended()
 	return &Order{ID: r.OrderID, SaleID: r.SaleID, UserID: r.UserID, Status: Failed, Reason: reason}, nil
 }
 
@@ -351,20 +393,24 @@ func (w *Writer) announce(ctx context.Context, tx bun.Tx, rs []Reservation, now 
 	return store.Exec(ctx, tx, `INSERT INTO outbox (topic, message_id, body, created_at) VALUES (?, ?, ?, ?)`, TopicCreated, w.NewID(), []byte(body.String()), now)
 }
 
-// written tells the gate and the waiting buyers of orders that have rows. A gate that can't be told keeps the
-// reservations pending; they are sent again, found standing and settled then.
-func (w *Writer) written(ctx context.Context, fresh, standing []Reservation) {
-	if len(fresh) > 0 {
-		w.Metrics.batch.Observe(float64(len(fresh)))
-		w.Metrics.orders.WithLabelValues("written").Add(float64(len(fresh)))
-		w.Outbox()
+// tell brings the gate and the waiting buyers up to date with the rows. A gate that can't be told keeps the
+// reservations pending; they are sent again, found in their rows and told then.
+func (w *Writer) tell(ctx context.Context, parts sorted) {
+	if n := len(parts.fresh); n > 0 {
+		w.Metrics.batch.Observe(float64(n))
+		w.Metrics.orders.WithLabelValues("written").Add(float64(n))
 	}
-	all := slices.Concat(fresh, standing)
-	if err := w.Seats.Settle(ctx, all); err != nil {
-		w.Log.WarnContext(ctx, "gate not told of written orders", "err", err, "orders", len(all))
+	live := slices.Concat(parts.fresh, parts.standing)
+	err := w.Seats.Settle(ctx, live)
+	for _, r := range parts.ended {
+		// Its own gate_release row has done so, unless the gate was loaded with this message still in flight.
+		err = errors.Join(err, w.Seats.Release(ctx, r.SaleID, r.OrderID, false))
 	}
-	ids := make([]id.ID, len(all))
-	for i, r := range all {
+	if err != nil {
+		w.Log.WarnContext(ctx, "gate not told of rows", "err", err, "live", len(live), "ended", len(parts.ended))
+	}
+	ids := make([]id.ID, len(live))
+	for i, r := range live {
 		ids[i] = r.OrderID
 	}
 	w.Written(ids)

@@ -28,6 +28,7 @@ type FlashSale struct {
 	LimitPerUser  int   // live orders a buyer may hold, 1..63
 	Paused        bool
 	Epoch         int64 // raised by each rebuild of the gate
+	Version       int64 // raised by each change of the terms or of what is released
 	CreatedAt     int64
 	UpdatedAt     int64
 }
@@ -120,7 +121,7 @@ var ErrHasSale = errs.Define("voucher.has_sale", errs.Conflict, "这张券已经
 
 // InsertSale writes a new sale and fills in its id. It returns ErrHasSale if the voucher has one.
 func InsertSale(ctx context.Context, db *store.DB, q store.Querier, s *FlashSale) error {
-	s.StockReleased = s.Stock
+	s.StockReleased, s.Version = s.Stock, 1
 	_, err := q.NewInsert().Model(s).Exec(ctx)
 	if db.IsDuplicate(err) {
 		return ErrHasSale
@@ -140,6 +141,16 @@ func ReleaseStock(ctx context.Context, q store.Querier, saleID id.ID, delta, now
 	got, err := store.Affected(ctx, q, `UPDATE sale SET stock = stock + ?, stock_released = stock_released + ?, updated_at = ? WHERE id = ? AND stock + ? >= 0`,
 		delta, delta, now, int64(saleID), delta)
 	return got == 1, err
+}
+
+// LockSale begins a change of a sale's terms or stock: it raises the version, which also keeps others out until the
+// transaction ends. It returns ErrSaleNotFound if there is no such sale.
+func LockSale(ctx context.Context, q store.Querier, saleID id.ID, now int64) error {
+	got, err := store.Affected(ctx, q, `UPDATE sale SET version = version + 1, updated_at = ? WHERE id = ?`, now, int64(saleID))
+	if err == nil && got == 0 {
+		return ErrSaleNotFound
+	}
+	return err
 }
 
 // RaiseEpoch starts a new life of the sale's gate and returns its number.

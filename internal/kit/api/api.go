@@ -127,7 +127,7 @@ func Handle[I, O any](a *API, r Route, h func(ctx context.Context, in *I) (*O, e
 	huma.Register(a.API, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := h(ctx, in)
 		if err != nil {
-			return nil, a.problem(RequestOf(ctx), err)
+			return nil, a.problem(ctx, err)
 		}
 		return out, nil
 	})

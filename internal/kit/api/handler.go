@@ -22,7 +22,11 @@ type Request struct {
 	IP     string
 	Caller *identity.Caller
 	accept string
+	again  func() *identity.Caller
 }
+
+// Again asks anew who the caller is: an answer that lasts longer than a session must look now and then.
+func (r *Request) Again() *identity.Caller { return r.again() }
 
 // Language is "zh" or "en".
 func (r *Request) Language() string { return languageOf(r.accept) }
@@ -85,7 +89,9 @@ func (a *API) Handler(site http.Handler) http.Handler {
 				a.WriteProblem(sw, r, ErrForeign)
 				return
 			}
-			req.Caller = a.Resolve(r)
+			asked := r
+			req.again = func() *identity.Caller { return a.Resolve(asked) }
+			req.Caller = req.again()
 			r = r.WithContext(identity.With(r.Context(), req.Caller))
 		} else {
 			req.Caller = &identity.Caller{}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -26,6 +27,7 @@ var (
 	ErrNoMethod    = errs.Define("request.method_not_allowed", errs.NoMethod, "这个地址不支持该方法，见 Allow。", "This path does not take that method; see Allow.")
 	ErrTimeout     = errs.Define("request.timeout", errs.Timeout, "请求发送得太慢。", "The request took too long to arrive.")
 	ErrForeign     = errs.Define("request.cross_origin", errs.Forbidden, "拒绝跨站请求。", "Cross-origin requests are refused.")
+	errGone        = errs.Define("request.gone", errs.Timeout, "请求已取消。", "The request was given up.")
 	ErrLimit       = errs.Define("limit.exceeded", errs.TooMany, "操作太频繁，请稍后再试。", "Too many requests; slow down.")
 )
 
@@ -40,6 +42,7 @@ type Problem struct {
 	RetryAfterMS int64     `json:"retryAfterMs,omitempty"`
 	Errors       []Invalid `json:"errors,omitempty" doc:"What is wrong where, for request.invalid and request.malformed"`
 	OrderIDs     []id.ID   `json:"orderIds,omitempty" doc:"With sale.limit_reached: the orders that hold the limit"`
+	Key          string    `json:"idempotencyKey,omitempty" doc:"With sale.unknown: the key to ask again with"`
 }
 
 // Invalid is one fault of a request.
@@ -61,23 +64,27 @@ func (p *Problem) GetHeaders() http.Header {
 }
 
 // problem turns any error into the document, logging the cause of internal ones: this is the only place that does.
-func (a *API) problem(req *Request, err error) *Problem {
-	e := errs.From(err)
-	if e.Kind == errs.Internal {
-		a.log.Error("request failed", "requestId", req.ID, "err", err)
+func (a *API) problem(ctx context.Context, err error) *Problem {
+	e, req := errs.From(err), RequestOf(ctx)
+	switch {
+	case ctx.Err() != nil && e.Kind == errs.Internal: // the client has gone away: nobody's fault, nobody to tell
+		e = errGone
+	case e.Kind == errs.Internal:
+		a.log.Error("request failed", "request", req, "err", err)
 	}
 	a.errors.WithLabelValues(e.Code).Inc()
 	p := &Problem{Type: "/docs/errors#" + e.Code, Status: e.Kind.Status(), Detail: e.Text(req.Language()), Code: e.Code,
 		RequestID: req.ID, RetryAfterMS: e.RetryAfter.Milliseconds()}
 	p.Errors, _ = e.Extra[extraErrors].([]Invalid)
 	p.OrderIDs, _ = e.Extra[ExtraOrderIDs].([]id.ID)
+	p.Key, _ = e.Extra[ExtraKey].(string)
 	p.Title = http.StatusText(p.Status)
 	return p
 }
 
 // WriteProblem answers a request outside of huma's reach, such as an unknown path.
 func (a *API) WriteProblem(w http.ResponseWriter, r *http.Request, err error) {
-	p := a.problem(RequestOf(r.Context()), err)
+	p := a.problem(r.Context(), err)
 	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
@@ -127,7 +134,8 @@ func Faults(faults ...Invalid) error { return ErrInvalid.Set(extraErrors, faults
 // Keys of errs.Error.Extra that a problem shows.
 const (
 	extraErrors   = "errors"
-	ExtraOrderIDs = "orderIds" // []id.ID
+	ExtraOrderIDs = "orderIds"       // []id.ID
+	ExtraKey      = "idempotencyKey" // string
 )
 
 var languages = language.NewMatcher([]language.Tag{language.SimplifiedChinese, language.English})

@@ -10,5 +10,5 @@ const (
 	ReleaseTwice       = "release_twice"        // a returned unit is given back to the gate twice
 	IgnoreEnd          = "ignore_end"           // the gate admits after the sale's end
 	AcceptWithoutQueue = "accept_without_queue" // the buyer is told an order id that was never handed over
-	FailSome           = "fail_some"            // the writer refuses every 50th order, so that units return
+	FailSome           = "fail_some"            // the writer takes every third batch row by row and refuses every tenth row, so that units return
 )

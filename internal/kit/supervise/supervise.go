@@ -101,7 +101,12 @@ func (g *Group) Stop(ctx context.Context) error {
 		m.cancel()
 		select {
 		case <-m.done:
+			continue
 		case <-ctx.Done():
+		}
+		select {
+		case <-m.done:
+		default:
 			hung = append(hung, m.name)
 		}
 	}

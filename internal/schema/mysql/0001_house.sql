@@ -70,6 +70,7 @@ CREATE TABLE voucher (
 CREATE INDEX voucher_shop ON voucher (shop_id);
 
 -- A flash sale. stock is what is left; stock_released is all that was ever put up: the first stock and every top-up.
+-- version is raised by every change of terms or released stock, so that a gate keeps the newest.
 CREATE TABLE sale (
   id             BIGINT NOT NULL PRIMARY KEY AUTO_INCREMENT,
   voucher_id     BIGINT NOT NULL,
@@ -80,15 +81,18 @@ CREATE TABLE sale (
   limit_per_user BIGINT NOT NULL DEFAULT 1 CHECK (limit_per_user BETWEEN 1 AND 63),
   paused         BIGINT NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
   epoch          BIGINT NOT NULL DEFAULT 0, -- raised by each rebuild of the gate
+  version        BIGINT NOT NULL DEFAULT 1,
   created_at     BIGINT NOT NULL,
   updated_at     BIGINT NOT NULL,
   CHECK (ends_at > begins_at),
+  CHECK (begins_at >= 1577836800000 AND ends_at < 4102444800000), -- 2020 to 2100: what any client can read
   CHECK (stock <= stock_released)
 ) DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ENGINE = InnoDB;
 CREATE UNIQUE INDEX sale_voucher ON sale (voucher_id);
 CREATE INDEX sale_ends ON sale (ends_at);
 
--- The truth about every accepted order id. A tombstone is a row with status 7 (failed): it holds no slot and no request id.
+-- The truth about every accepted order id. A tombstone is a row with status 7 (failed): it holds no slot and, after a
+-- refusal, no request id.
 -- UNIQUE (sale, user, slot) with a nullable slot = at most limit_per_user live orders; a closed order frees its slot.
 CREATE TABLE orders (
   id          BIGINT NOT NULL PRIMARY KEY,

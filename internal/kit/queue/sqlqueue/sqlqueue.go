@@ -31,8 +31,10 @@ type Broker struct {
 
 // topic is what this process knows of a queue beyond its rows.
 type topic struct {
-	wake     chan struct{}      // capacity 1
-	inFlight map[int64]struct{} // rows with a consumer; guarded by Broker.mu
+	wake chan struct{} // capacity 1
+
+	mu       sync.Mutex
+	inFlight map[int64]struct{} // rows with a consumer; guarded by mu
 }
 
 var _ queue.Broker = (*Broker)(nil)
@@ -93,7 +95,7 @@ func (b *Broker) Consume(ctx context.Context, name string, batch queue.Batch, ha
 		if len(rows) < batch.Max && batch.Linger > 0 && supervise.Sleep(ctx, batch.Linger) {
 			more, err := b.take(ctx, name, t, batch.Max-len(rows))
 			if err != nil {
-				b.letGo(t, rows)
+				t.letGo(rows)
 				return err
 			}
 			rows = append(rows, more...)
@@ -116,8 +118,8 @@ type row struct {
 
 // take reads the oldest rows that are due and with nobody, and marks them as in flight.
 func (b *Broker) take(ctx context.Context, name string, t *topic, most int) ([]row, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var rows []row
 	// Rows in flight are few and old: reading past them costs at most one batch per consumer.
 	err := b.db.Select(ctx, b.db.Read, &rows, `SELECT id, message_id, body, attempts, created_at FROM queue_message WHERE topic = ? AND visible_at <= ? ORDER BY id LIMIT ?`,
@@ -136,9 +138,9 @@ func (b *Broker) take(ctx context.Context, name string, t *topic, most int) ([]r
 	return rows, nil
 }
 
-func (b *Broker) letGo(t *topic, rows []row) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (t *topic) letGo(rows []row) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for _, r := range rows {
 		delete(t.inFlight, r.ID)
 	}
@@ -146,7 +148,7 @@ func (b *Broker) letGo(t *topic, rows []row) {
 
 // deliver runs the handler and carries out its verdicts in one transaction.
 func (b *Broker) deliver(ctx context.Context, name string, t *topic, rows []row, handle func(context.Context, []queue.Message) []queue.Verdict) error {
-	defer b.letGo(t, rows)
+	defer t.letGo(rows)
 	messages := make([]queue.Message, len(rows))
 	for i, r := range rows {
 		messages[i] = queue.Message{ID: r.MessageID, Body: r.Body, Attempts: r.Attempts, At: store.Time(r.CreatedAt)}
@@ -203,9 +205,9 @@ func (b *Broker) Depth(ctx context.Context, name string) (queue.Depth, error) {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", name, err)
 	}
 	t := b.topic(name)
-	b.mu.Lock()
+	t.mu.Lock()
 	unacked := int64(len(t.inFlight))
-	b.mu.Unlock()
+	t.mu.Unlock()
 	d := queue.Depth{Ready: max(0, count-unacked), Unacked: min(unacked, count)}
 	if oldest != nil {
 		d.Oldest = max(0, b.now().Sub(store.Time(*oldest)))
