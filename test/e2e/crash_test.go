@@ -22,12 +22,23 @@ type attempt struct {
 // with the same key until they know. In the end every id that was told resolves to an order, and no unit is lost or
 // sold twice (F03, F10, F21–F24, F82, D01; I1, I2, I4, I6, I7).
 func TestTenKillsInOneSale(t *testing.T) {
-	const kills, users, stock = 10, 600, 400
+	killSale(t, 10, binary(t, ""))
+}
+
+// The same while the writer refuses some orders, so that tombstones are written and units return between the kills.
+func TestKillsWhileUnitsReturn(t *testing.T) {
+	killSale(t, 5, binary(t, "fault"), "FAILPOINT=fail_some")
+}
+
+func killSale(t *testing.T, kills int, path string, env ...string) {
+	const users, stock = 600, 400
+	failing := len(env) > 0
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	path, dir := binary(t, ""), t.TempDir()
-	s := start(t, path, dir, "--demo")
+	dir := t.TempDir()
+	launch := func() *server { return startWith(t, env, path, dir, "--demo") }
+	s := launch()
 	operator := s.signIn(t, operatorPhone)
 	saleID := s.newSale(t, operator, stock, 1)
 	tokens := s.testUsers(t, users)
@@ -61,7 +72,7 @@ func TestTenKillsInOneSale(t *testing.T) {
 		}
 		s.kill(t) // requests are under way: RLock is held by them, and they fail
 		mu.Lock() // all of them have failed by now
-		s = start(t, path, dir, "--demo")
+		s = launch()
 		mu.Unlock()
 	}
 	wg.Wait()
@@ -82,7 +93,8 @@ func TestTenKillsInOneSale(t *testing.T) {
 		}
 		told[a.told] = true
 		got := s.do(t, "GET", "/api/v1/orders/"+a.told, a.token, "")
-		if got.Status != 200 || got.Body["id"] != a.told || got.Body["status"] != "unpaid" {
+		ended := got.Body["status"] == "unpaid" || failing && got.Body["status"] == "failed" && got.Body["reason"] == "sold_out"
+		if got.Status != 200 || got.Body["id"] != a.told || !ended {
 			t.Errorf("LOST: %s was told %s, which is now %d %s", a.key, a.told, got.Status, got.Text)
 		}
 		again := s.do(t, "POST", "/api/v1/sales/"+saleID+"/orders", a.token, "", "Idempotency-Key", a.key)
@@ -90,7 +102,8 @@ func TestTenKillsInOneSale(t *testing.T) {
 			t.Errorf("the same key now gives %s, was %s", again.Text, a.told)
 		}
 	}
-	if len(told) != stock || state.DB.Live != stock || state.DB.Stock != 0 || state.Gate.Stock != 0 || state.DB.OverLimit != 0 || state.Released != stock {
+	if state.Gate.Stock != state.DB.Stock || state.DB.Stock+state.DB.Live != stock || state.DB.OverLimit != 0 || state.Released != stock ||
+		int64(len(told)) != state.DB.Live+state.DB.Failed || failing != (state.DB.Failed > 0) || !failing && state.DB.Stock != 0 {
 		t.Fatalf("%d ids told; %+v", len(told), state)
 	}
 	if err := s.stop(t); err != nil {

@@ -81,6 +81,12 @@ func (f logFile) String() string {
 // start runs the binary on a data folder and waits until it serves.
 func start(t *testing.T, path, dir string, args ...string) *server {
 	t.Helper()
+	return startWith(t, nil, path, dir, args...)
+}
+
+// startWith is start with additions to the environment.
+func startWith(t *testing.T, env []string, path, dir string, args ...string) *server {
+	t.Helper()
 	ready := filepath.Join(dir, "ready.json")
 	_ = os.Remove(ready)
 	s := &server{log: logFile(filepath.Join(dir, "server.log")), ended: make(chan error, 1)}
@@ -91,7 +97,7 @@ func start(t *testing.T, path, dir string, args ...string) *server {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = out, out, bareEnv()
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = out, out, append(bareEnv(), env...)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
