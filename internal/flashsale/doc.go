@@ -19,6 +19,9 @@
 // counts; an order that is settled and unknown to it (it was in flight during the load) is adopted, so a freshly
 // loaded gate converges and may stand below zero meanwhile. It then shows 0.
 //
+// Two gates keep one contract (gate_test.go): MemoryGate, and RedisGate, whose scripts lie in lua/. Theirs are the same
+// steps, one script a step, with concurrent buyers of a process sharing a call.
+//
 // A reservation that stays pending is sent again by the Sweeper. It is cancelled by nobody: only a refused hand-over
 // and the writer end one without an order, both by a committed row.
 package flashsale

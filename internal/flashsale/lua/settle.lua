@@ -1,0 +1,28 @@
+-- Marks orders as written. One that the gate doesn't know was in flight while it was loaded: it is adopted.
+--
+--   ARGV  eight an order: order id, user, slot, amount, admittedAt, payBefore, voucher, request id
+--
+-- Returns -1 not loaded, or how many were adopted.
+
+if not loaded() then return -1 end
+
+local adopted = 0
+for i = 1, #ARGV, 8 do
+  local order, user, slot, request = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 7]
+  local record = redis.call('HGET', KEYS[4], order)
+  local known = record and fields(record)
+  if known and known[1] == 'P' or not known and redis.call('SISMEMBER', KEYS[7], order) == 0 then
+    if known and tonumber(known[3]) ~= slot then give_up(order, user, tonumber(known[3])) end
+    if not known then
+      adopted = adopted + 1
+      redis.call('DECR', KEYS[2])
+    end
+    local held = holding(user)
+    held[slot] = order
+    keep(user, held)
+    redis.call('HSET', KEYS[4], order, table.concat({'W', user, slot, ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], request}, '|'))
+    if request ~= '' then redis.call('HSET', KEYS[5], user .. ':' .. request, order) end
+    redis.call('ZREM', KEYS[6], order)
+  end
+end
+return adopted

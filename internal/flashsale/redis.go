@@ -1,0 +1,316 @@
+package flashsale
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/money"
+	"tandian/internal/kit/store"
+	"tandian/internal/order"
+)
+
+//go:embed lua/common.lua
+var luaCommon string
+
+//go:embed lua/admit.lua
+var luaAdmit string
+
+//go:embed lua/settle.lua
+var luaSettle string
+
+//go:embed lua/release.lua
+var luaRelease string
+
+//go:embed lua/load.lua
+var luaLoad string
+
+//go:embed lua/change.lua
+var luaChange string
+
+//go:embed lua/withdraw.lua
+var luaWithdraw string
+
+// None of these is sent again by the client when a reply is lost: the service decides about that.
+var (
+	admitScript    = rueidis.NewLuaScript(luaCommon + luaAdmit)
+	settleScript   = rueidis.NewLuaScript(luaCommon + luaSettle)
+	releaseScript  = rueidis.NewLuaScript(luaCommon + luaRelease)
+	changeScript   = rueidis.NewLuaScript(luaCommon + luaChange)
+	withdrawScript = rueidis.NewLuaScript(luaCommon + luaWithdraw)
+	loadScript     = rueidis.NewLuaScript(luaLoad)
+)
+
+const (
+	loadedKey     = "sales:loaded" // set of sale ids
+	buyersAScript = 32
+	scriptsAtOnce = 2
+	scriptTimeout = 2 * time.Second // past it the outcome is unknown
+	entriesALoad  = 1000
+	loadTimeout   = time.Minute // how long a prepared gate that was never put in place is kept
+)
+
+// RedisGate is the gate of the production mode, shared by all instances. Concurrent buyers of a sale in this process
+// share one script call; each gets his own verdict.
+type RedisGate struct {
+	client rueidis.Client
+	now    func() time.Time
+	// Clock, in tests, stands in for the server's clock from the next Load on.
+	Clock func() time.Time
+
+	mu    sync.Mutex
+	sales map[id.ID]*combiner[Request, Verdict] // guarded by mu
+	hints hints
+}
+
+var _ Gate = (*RedisGate)(nil)
+
+// OpenRedisGate connects to a server or cluster. now is this process's clock, by which it refuses on its own what is
+// more than a second outside a sale's window. Close must be called.
+func OpenRedisGate(o rueidis.ClientOption, now func() time.Time) (*RedisGate, error) {
+	g := &RedisGate{now: now, sales: map[id.ID]*combiner[Request, Verdict]{}}
+	g.hints.known = map[id.ID]*hint{}
+	o.OnInvalidations = g.hints.invalidate
+	var err error
+	g.client, err = rueidis.NewClient(o)
+	return g, err
+}
+
+// Close ends the connections.
+func (g *RedisGate) Close() { g.client.Close() }
+
+// saleKeys are KEYS[1…7] of the scripts.
+func saleKeys(saleID id.ID) []string {
+	tag := "{sale:" + saleID.String() + "}:"
+	return []string{tag + "meta", tag + "stock", tag + "buyers", tag + "orders", tag + "requests", tag + "pending", tag + "ended"}
+}
+
+const (
+	metaKey = iota
+	stockKey
+	buyersKey
+	ordersKey
+	requestsKey
+	pendingKey
+	endedKey
+)
+
+func (g *RedisGate) combiner(saleID id.ID) *combiner[Request, Verdict] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.sales[saleID]
+	if c == nil {
+		c = &combiner[Request, Verdict]{most: buyersAScript, places: scriptsAtOnce,
+			run: func(ctx context.Context, batch []Request) ([]Verdict, error) { return g.admit(ctx, saleID, batch) }}
+		g.sales[saleID] = c
+	}
+	return c
+}
+
+// Admit implements Gate.
+func (g *RedisGate) Admit(ctx context.Context, saleID id.ID, r Request) (Verdict, error) {
+	return g.combiner(saleID).do(ctx, r)
+}
+
+func (g *RedisGate) admit(ctx context.Context, saleID id.ID, batch []Request) ([]Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
+	defer cancel()
+	args := make([]string, 0, 3*len(batch))
+	for _, r := range batch {
+		args = append(args, r.OrderID.String(), r.UserID.String(), r.RequestID)
+	}
+	res := admitScript.Exec(ctx, g.client, saleKeys(saleID), args)
+	verdicts := make([]Verdict, len(batch)) // NotLoaded
+	if n, err := res.AsInt64(); err == nil && n == -1 {
+		return verdicts, nil
+	}
+	answer, err := res.ToArray()
+	if err != nil {
+		return nil, fmt.Errorf("admit to sale %d: %w", saleID, err)
+	}
+	head := &numbers{values: answer}
+	now, amount, voucherID, window := head.next(), head.next(), head.next(), head.next()
+	if head.err != nil || len(answer) != 4+len(batch) {
+		return nil, fmt.Errorf("admit to sale %d: answer of %d parts for %d buyers: %w", saleID, len(answer), len(batch), head.err)
+	}
+	for i, r := range batch {
+		parts, err := answer[4+i].ToArray()
+		if err != nil {
+			return nil, fmt.Errorf("admit to sale %d: %w", saleID, err)
+		}
+		n := &numbers{values: parts}
+		verdicts[i] = n.verdict(order.Reservation{OrderID: r.OrderID, SaleID: saleID, VoucherID: id.ID(voucherID), UserID: r.UserID,
+			Amount: money.Fen(amount), RequestID: r.RequestID, AdmittedAt: now, PayBefore: now + window})
+		if n.err != nil {
+			return nil, fmt.Errorf("admit to sale %d: %w", saleID, n.err)
+		}
+	}
+	if slices.ContainsFunc(verdicts, Verdict.forEverybody) {
+		g.learn(ctx, saleID)
+	}
+	return verdicts, nil
+}
+
+// numbers reads the parts of a script's answer, keeping the first error.
+type numbers struct {
+	values []rueidis.RedisMessage
+	err    error
+}
+
+func (n *numbers) next() int64 {
+	if n.err != nil || len(n.values) == 0 {
+		n.err = cmp.Or(n.err, errors.New("answer too short"))
+		return 0
+	}
+	v, err := n.values[0].AsInt64()
+	n.values, n.err = n.values[1:], err
+	return v
+}
+
+// verdict reads what admit.lua says about one buyer.
+func (n *numbers) verdict(r order.Reservation) Verdict {
+	switch code := n.next(); code {
+	case 1:
+		r.Slot = int(n.next())
+		return Verdict{Result: Admitted, OrderID: r.OrderID, Reservation: r}
+	case 2:
+		return Verdict{Result: Repeat, OrderID: id.ID(n.next())}
+	case 3:
+		v := Verdict{Result: LimitReached}
+		for len(n.values) > 0 && n.err == nil {
+			v.Orders = append(v.Orders, id.ID(n.next()))
+		}
+		return v
+	case 4:
+		return Verdict{Result: SoldOut}
+	case 5:
+		return Verdict{Result: NotStarted}
+	case 6:
+		return Verdict{Result: Ended}
+	case 7:
+		return Verdict{Result: Paused}
+	default:
+		n.err = cmp.Or(n.err, fmt.Errorf("verdict %d", code))
+		return Verdict{}
+	}
+}
+
+// Settle implements Gate.
+func (g *RedisGate) Settle(ctx context.Context, saleID id.ID, rs []order.Reservation) error {
+	for chunk := range slices.Chunk(rs, entriesALoad) {
+		args := make([]string, 0, 8*len(chunk))
+		for _, r := range chunk {
+			args = append(args, r.OrderID.String(), r.UserID.String(), strconv.Itoa(r.Slot), strconv.FormatInt(int64(r.Amount), 10),
+				strconv.FormatInt(r.AdmittedAt, 10), strconv.FormatInt(r.PayBefore, 10), r.VoucherID.String(), r.RequestID)
+		}
+		if err := loadedOr(settleScript.Exec(ctx, g.client, saleKeys(saleID), args)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release implements Gate.
+func (g *RedisGate) Release(ctx context.Context, saleID, orderID id.ID, forget bool) error {
+	flag := "0"
+	if forget {
+		flag = "1"
+	}
+	return loadedOr(releaseScript.Exec(ctx, g.client, saleKeys(saleID), []string{orderID.String(), flag}))
+}
+
+// loadedOr turns a script's -1 into ErrNotLoaded.
+func loadedOr(res rueidis.RedisResult) error {
+	n, err := res.AsInt64()
+	if err == nil && n == -1 {
+		return ErrNotLoaded
+	}
+	return err
+}
+
+func metaOf(t Terms) []string {
+	paused := "0"
+	if t.Paused {
+		paused = "1"
+	}
+	return []string{"version", strconv.FormatInt(t.Version, 10), "released", strconv.FormatInt(t.Released, 10), "begin", strconv.FormatInt(store.Millis(t.BeginsAt), 10), "end", strconv.FormatInt(store.Millis(t.EndsAt), 10), "paused", paused,
+		"limit", strconv.Itoa(t.Limit), "voucher", t.VoucherID.String(), "amount", strconv.FormatInt(int64(t.Amount), 10),
+		"window", strconv.FormatInt(t.PayWindow.Milliseconds(), 10)}
+}
+
+// Change implements Gate.
+func (g *RedisGate) Change(ctx context.Context, t Terms) error {
+	return loadedOr(changeScript.Exec(ctx, g.client, saleKeys(t.SaleID), metaOf(t)))
+}
+
+// Withdraw implements Gate.
+func (g *RedisGate) Withdraw(ctx context.Context, saleID id.ID, n int64) (bool, error) {
+	res := withdrawScript.Exec(ctx, g.client, saleKeys(saleID), []string{strconv.FormatInt(n, 10)})
+	if err := loadedOr(res); err != nil {
+		return false, err
+	}
+	return res.AsBool()
+}
+
+// Load implements Gate. The entries are written beside the live gate, under names of the epoch, and put in its place
+// by one script.
+func (g *RedisGate) Load(ctx context.Context, s Snapshot) (bool, error) {
+	entries := prepare(s)
+	keys := saleKeys(s.SaleID)
+	suffix := ":" + strconv.FormatInt(s.Epoch, 10)
+	for i, pairs := range [][]string{entries.buyers, entries.orders, entries.requests, entries.pending} {
+		key := keys[buyersKey+i] + suffix
+		keys = append(keys, key)
+		if err := g.write(ctx, key, pairs, buyersKey+i == pendingKey); err != nil {
+			return false, fmt.Errorf("load sale %d: %w", s.SaleID, err)
+		}
+	}
+	args := append([]string{strconv.FormatInt(s.Epoch, 10), strconv.FormatInt(entries.stock, 10)}, metaOf(s.Terms)...)
+	if g.Clock != nil {
+		args = append(args, "clock", strconv.FormatInt(g.Clock().UnixMilli(), 10))
+	}
+	done, err := loadScript.Exec(ctx, g.client, keys, args).AsBool()
+	if err != nil {
+		return false, fmt.Errorf("load sale %d: %w", s.SaleID, err)
+	}
+	return done, g.client.Do(ctx, g.client.B().Sadd().Key(loadedKey).Member(s.SaleID.String()).Build()).Error()
+}
+
+// write fills a hash with fields and values, or a sorted set with scores and members.
+func (g *RedisGate) write(ctx context.Context, key string, pairs []string, sorted bool) error {
+	commands := rueidis.Commands{g.client.B().Del().Key(key).Build()}
+	name := "HSET"
+	if sorted {
+		name = "ZADD"
+	}
+	for chunk := range slices.Chunk(pairs, 2*entriesALoad) {
+		commands = append(commands, g.client.B().Arbitrary(name).Keys(key).Args(chunk...).Build())
+	}
+	commands = append(commands, g.client.B().Pexpire().Key(key).Milliseconds(loadTimeout.Milliseconds()).Build())
+	for _, res := range g.client.DoMulti(ctx, commands...) {
+		if err := res.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unload implements Gate.
+func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
+	g.mu.Lock()
+	delete(g.sales, saleID)
+	g.mu.Unlock()
+	if err := g.client.Do(ctx, g.client.B().Unlink().Key(saleKeys(saleID)...).Build()).Error(); err != nil {
+		return err
+	}
+	return g.client.Do(ctx, g.client.B().Srem().Key(loadedKey).Member(saleID.String()).Build()).Error()
+}

@@ -1,0 +1,122 @@
+package flashsale
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"tandian/internal/kit/id"
+)
+
+// hints are what this process knows of sales that refuse everybody who holds nothing (S11). They are learned when a
+// sale has refused for such a reason, and forgotten as soon as the server tells that one of the keys behind them has
+// changed; Redis tracks them for us.
+type hints struct {
+	mu         sync.Mutex
+	known      map[id.ID]*hint // guarded by mu
+	generation uint64          // guarded by mu: counts invalidations, so that what was read before one isn't kept
+}
+
+// hint is one sale as it was read.
+type hint struct {
+	standing Standing
+	users    map[id.ID]struct{} // who holds a unit, or has a request that answers a repeat
+	until    time.Time
+}
+
+const (
+	hintFor   = time.Minute // at most, should an invalidation get lost
+	clockSkew = time.Second // of this process against the server
+)
+
+// forEverybody reports whether a verdict is about the sale rather than about the buyer.
+func (v Verdict) forEverybody() bool {
+	return v.Result == SoldOut || v.Result == NotStarted || v.Result == Ended || v.Result == Paused
+}
+
+// learn reads the sale, with the server's promise to tell of changes. Without an answer nothing is known.
+func (g *RedisGate) learn(ctx context.Context, saleID id.ID) {
+	g.hints.mu.Lock()
+	generation, known := g.hints.generation, g.hints.known[saleID]
+	g.hints.mu.Unlock()
+	if known != nil && g.now().Before(known.until) {
+		return
+	}
+	keys, b := saleKeys(saleID), g.client.B()
+	res := g.client.DoMultiCache(ctx,
+		rueidis.CT(b.Hgetall().Key(keys[metaKey]).Cache(), hintFor), rueidis.CT(b.Get().Key(keys[stockKey]).Cache(), hintFor),
+		rueidis.CT(b.Hkeys().Key(keys[buyersKey]).Cache(), hintFor), rueidis.CT(b.Hkeys().Key(keys[requestsKey]).Cache(), hintFor))
+	h := &hint{users: map[id.ID]struct{}{}, until: g.now().Add(hintFor)}
+	var err error
+	if h.standing, err = standingOf(saleID, res[0], res[1]); err != nil || !h.standing.Loaded {
+		return
+	}
+	for _, part := range res[2:] {
+		names, err := part.AsStrSlice()
+		if err != nil {
+			return
+		}
+		for _, name := range names {
+			user, _, _ := strings.Cut(name, ":")
+			userID, err := id.Parse(user)
+			if err != nil {
+				return
+			}
+			h.users[userID] = struct{}{}
+		}
+	}
+	g.hints.mu.Lock()
+	defer g.hints.mu.Unlock()
+	if g.hints.generation == generation {
+		g.hints.known[saleID] = h
+	}
+}
+
+// invalidate is told which keys have changed; nil = the connection was lost, anything may have.
+func (h *hints) invalidate(keys []rueidis.RedisMessage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.generation++
+	if keys == nil {
+		clear(h.known)
+		return
+	}
+	for _, m := range keys {
+		key, err := m.ToString()
+		if err != nil {
+			clear(h.known)
+			return
+		}
+		maps.DeleteFunc(h.known, func(saleID id.ID, _ *hint) bool { return strings.HasPrefix(key, "{sale:"+saleID.String()+"}:") })
+	}
+}
+
+// Peek implements Gate.
+func (g *RedisGate) Peek(saleID, userID id.ID) (Verdict, bool) {
+	g.hints.mu.Lock()
+	defer g.hints.mu.Unlock()
+	h, now := g.hints.known[saleID], g.now()
+	if h == nil || !now.Before(h.until) {
+		return Verdict{}, false
+	}
+	if _, ok := h.users[userID]; ok {
+		return Verdict{}, false
+	}
+	switch t := h.standing.Terms; {
+	case now.Before(t.BeginsAt.Add(-clockSkew)):
+		return Verdict{Result: NotStarted}, true
+	case !now.Before(t.EndsAt.Add(clockSkew)):
+		return Verdict{Result: Ended}, true
+	case now.Before(t.BeginsAt.Add(clockSkew)) || !now.Before(t.EndsAt.Add(-clockSkew)):
+		return Verdict{}, false // only the server knows
+	case t.Paused:
+		return Verdict{Result: Paused}, true
+	case h.standing.Stock <= 0:
+		return Verdict{Result: SoldOut}, true
+	}
+	return Verdict{}, false
+}
