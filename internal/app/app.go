@@ -94,7 +94,7 @@ func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *App, err
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
-	if a.backend, err = embedded(ctx, cfg, a.clock, a.report); err != nil {
+	if a.backend, err = openBackend(ctx, cfg, a.clock, a.log, a.report); err != nil {
 		return nil, err
 	}
 	if err := a.build(); err != nil {
@@ -127,7 +127,7 @@ func (a *App) build() error {
 	a.shops = shop.New(shop.Options{DB: b.db, Now: c.now, Log: a.log})
 	a.vouchers = voucher.New(voucher.Options{DB: b.db, Owners: a.shops, Now: c.now})
 	a.accounts = account.New(account.Options{DB: b.db, KV: b.kv, Now: c.now, Log: a.log, Rand: c.rand, ShopsOf: a.shops.ShopsOf,
-		SessionTTL: cfg.SessionTTL, SessionMax: cfg.SessionMax, CacheFor: b.sessionsFor,
+		SessionTTL: cfg.SessionTTL, SessionMax: cfg.SessionMax, CacheFor: b.sessionsFor, Secret: b.codeSecret,
 		DemoInbox: cfg.Demo, TestUsers: cfg.Demo || cfg.AllowTestUsers, SecureCookie: cfg.SecureCookie})
 
 	a.writer = &order.Writer{DB: b.db, Now: c.now, Log: a.log, Metrics: order.NewMetrics(a.metrics), Broker: b.broker, Batch: cfg.WriterBatch,

@@ -2,15 +2,21 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"tandian/internal/config"
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/kv"
 	"tandian/internal/kit/queue"
+	"tandian/internal/kit/queue/rabbit"
 	"tandian/internal/kit/queue/sqlqueue"
 	"tandian/internal/kit/store"
 	"tandian/internal/kit/supervise"
@@ -33,8 +39,10 @@ type backend struct {
 	sessionsFor   time.Duration // how long a session may be believed without asking: nobody else changes it
 	handovers     int           // messages on their way side by side
 
+	codeSecret []byte // see account.Options; nil = one of this process
+
 	workers []supervise.Worker
-	close   func() error
+	closers []func() error // in the order of opening
 }
 
 const (
@@ -51,6 +59,13 @@ type database struct {
 
 // openDatabase opens the rows without touching their tables.
 func openDatabase(ctx context.Context, cfg *config.Config) (*database, error) {
+	if cfg.Production() {
+		db, err := store.OpenMySQL(ctx, cfg.MySQLDSN.Reveal(), store.Pool{MaxOpen: 32, MaxIdle: 16})
+		if err != nil {
+			return nil, fmt.Errorf("--mysql-dsn: %w", err)
+		}
+		return &database{DB: db, dialect: schema.MySQL, close: db.Close}, nil
+	}
 	if err := os.MkdirAll(cfg.DataDir, 0o750); err != nil {
 		return nil, fmt.Errorf("--data-dir: %w", err)
 	}
@@ -66,35 +81,81 @@ func openDatabase(ctx context.Context, cfg *config.Config) (*database, error) {
 	return &database{DB: db, dialect: schema.SQLite, close: func() error { defer unlock(); return db.Close() }}, nil
 }
 
-// embedded opens the stores that need nothing installed: SQLite for rows and queue, memory for gate and sessions.
-func embedded(ctx context.Context, cfg *config.Config, c clock, onError func(string) func(error)) (b *backend, err error) {
+// openBackend opens what the settings ask for and brings the tables up to date.
+func openBackend(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, onError func(string) func(error)) (b *backend, err error) {
 	db, err := openDatabase(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	b = &backend{mode: "embedded", db: db.DB, close: db.close, stores: []string{db.Name + "  " + cfg.DataDir}, gate: flashsale.NewMemoryGate(c.now),
-		broker: sqlqueue.New(db.DB, c.now), backlog: backlog, sessionsFor: sessionTrust, handovers: 1}
+	b = &backend{db: db.DB, closers: []func() error{db.close}}
 	defer func() {
 		if err != nil {
-			_ = b.close()
+			b, err = nil, errors.Join(err, b.close())
 		}
 	}()
 	if _, err := schema.Up(ctx, db.dialect, db.Write.DB); err != nil {
 		return nil, err
 	}
-	memory := kv.NewMemory(c.now)
-	journal := &kv.Journal{Memory: memory, DB: db.DB}
-	if err := journal.Load(ctx); err != nil {
-		return nil, err
+	if cfg.Production() {
+		return b, b.production(ctx, cfg, c, log)
 	}
-	b.kv = memory
+	return b, b.embedded(ctx, cfg, c, onError)
+}
+
+// close ends everything in the reverse order of its opening.
+func (b *backend) close() error {
+	var err error
+	for _, end := range slices.Backward(b.closers) {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
+// production adds Redis and RabbitMQ. Several instances share them.
+func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger) error {
+	redis := rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, ConnWriteTimeout: 2 * time.Second}
+	client, err := rueidis.NewClient(redis)
+	if err != nil {
+		return fmt.Errorf("--redis-addr: %w", err)
+	}
+	b.closers = append(b.closers, func() error { client.Close(); return nil })
+	gate, err := flashsale.OpenRedisGate(redis, c.now)
+	if err != nil {
+		return fmt.Errorf("--redis-addr: %w", err)
+	}
+	b.closers = append(b.closers, func() error { gate.Close(); return nil })
+	broker, err := rabbit.Open(ctx, rabbit.Options{URL: cfg.RabbitMQURL.Reveal(), Topology: rabbit.Orders(), Secret: []byte(cfg.MessageSecret.Reveal()),
+		Now: c.now, Log: log, ConfirmTimeout: cfg.ConfirmTimeout, DeadLetter: func(ctx context.Context, topic string, m queue.Message, reason error) error {
+			return order.KeepDeadLetter(ctx, b.db, topic, m, reason, c.now())
+		}})
+	if err != nil {
+		return fmt.Errorf("--rabbitmq-url: %w", err)
+	}
+	b.closers = append(b.closers, broker.Close)
+	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client}, gate, broker
+	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, "RabbitMQ"}
+	b.acceptUnknown, b.sessionsFor, b.handovers = true, 500*time.Millisecond, 4
+	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
+	return nil
+}
+
+// embedded adds what needs nothing installed: the queue in SQL, memory for gate and sessions.
+func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onError func(string) func(error)) error {
+	memory := kv.NewMemory(c.now)
+	journal := &kv.Journal{Memory: memory, DB: b.db}
+	if err := journal.Load(ctx); err != nil {
+		return err
+	}
+	b.mode, b.kv, b.gate, b.broker = "embedded", memory, flashsale.NewMemoryGate(c.now), sqlqueue.New(b.db, c.now)
+	b.stores = []string{b.db.Name + "  " + cfg.DataDir}
+	b.backlog, b.sessionsFor, b.handovers = backlog, sessionTrust, 1
 	b.workers = []supervise.Worker{{Name: "kv journal", Run: func(ctx context.Context) error {
 		_ = supervise.Every(ctx, journalEvery, nil, journal.Flush, onError("kv journal"))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		return journal.Flush(ctx) // what changed since the last turn
 	}}}
-	return b, nil
+	return nil
 }
 
 // backlog lists the reservations that wait in the SQL queue.

@@ -21,6 +21,11 @@ type Config struct {
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" group:"serve" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed."`
 	SecureCookie   bool           `name:"secure-cookie" group:"serve" help:"Mark the session cookie Secure; set it when a proxy serves HTTPS."`
 
+	MySQLDSN      Secret `name:"mysql-dsn" group:"stores" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6, as user:password@tcp(host:port)/database. With it the production mode is on, and the next three are needed too."`
+	RedisAddr     string `name:"redis-addr" group:"stores" placeholder:"HOST:PORT" help:"Redis 7 for gates and sessions."`
+	RabbitMQURL   Secret `name:"rabbitmq-url" group:"stores" placeholder:"URL" help:"RabbitMQ 3.10 or newer, as amqp://user:password@host:port/vhost."`
+	MessageSecret Secret `name:"message-secret" group:"stores" placeholder:"SECRET" help:"Signs queued messages and hashes of codes; at least 16 characters, the same on all instances."`
+
 	DrainDelay      time.Duration `name:"drain-delay" default:"0s" group:"serve" help:"How long to go on serving after readiness has turned red; behind a balancer, longer than it takes to notice."`
 	ShutdownTimeout time.Duration `name:"shutdown-timeout" default:"15s" group:"serve" help:"How long to drain before giving up."`
 
@@ -47,6 +52,7 @@ type Config struct {
 func Groups() map[string]string {
 	return map[string]string{
 		"serve":   "Serving",
+		"stores":  "Stores of the production mode",
 		"log":     "Logs",
 		"account": "Sessions",
 		"limit":   "Rate limits",

@@ -34,6 +34,9 @@ func (c *Config) Validate() error {
 	f.oneOf("log-level", c.LogLevel, "debug", "info", "warn", "error")
 	f.oneOf("log-format", c.LogFormat, "auto", "text", "json")
 
+	c.validateStores(&f)
+
+	f.between("drain-delay", c.DrainDelay, 0, 10*time.Minute)
 	f.between("shutdown-timeout", c.ShutdownTimeout, time.Second, 10*time.Minute)
 	f.between("session-ttl", c.SessionTTL, time.Second, 90*24*time.Hour)
 	f.between("session-max", c.SessionMax, time.Second, 366*24*time.Hour)
@@ -55,6 +58,25 @@ func (c *Config) Validate() error {
 	f.count("writer-batch", c.WriterBatch, 1, 1000)
 	f.count("id-block", c.IDBlock, 1, 1_000_000)
 	return errors.Join(f...)
+}
+
+// Production reports whether the settings ask for the production stores.
+func (c *Config) Production() bool { return c.MySQLDSN != "" }
+
+const minMessageSecret = 16 // characters
+
+// validateStores refuses half a production mode: each store is needed, and none is used without the others.
+func (c *Config) validateStores(f *faults) {
+	stores := []struct{ key, value string }{{"mysql-dsn", c.MySQLDSN.Reveal()}, {"redis-addr", c.RedisAddr}, {"rabbitmq-url", c.RabbitMQURL.Reveal()}, {"message-secret", c.MessageSecret.Reveal()}}
+	set := slices.ContainsFunc(stores[:3], func(s struct{ key, value string }) bool { return s.value != "" })
+	for _, s := range stores {
+		if set && s.value == "" {
+			f.add(s.key, `""`, "is needed in the production mode; set it, or none of --mysql-dsn, --redis-addr and --rabbitmq-url")
+		}
+	}
+	if n := len(c.MessageSecret.Reveal()); set && n > 0 && n < minMessageSecret {
+		f.add("message-secret", mask, fmt.Sprintf("has %d characters, want at least %d; openssl rand -hex 16 makes one", n, minMessageSecret))
+	}
 }
 
 type faults []error

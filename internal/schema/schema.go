@@ -35,8 +35,16 @@ func provider(d Dialect, db *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(gooseDialect, db, dir)
 }
 
-// Up brings the database to the newest version and returns how many migrations it ran.
-func Up(ctx context.Context, d Dialect, db *sql.DB) (int, error) {
+// Up brings the database to the newest version and returns how many migrations it ran. Instances that start together
+// wait for one another.
+func Up(ctx context.Context, d Dialect, db *sql.DB) (ran int, err error) {
+	if d == MySQL {
+		unlock, err := lock(ctx, db)
+		if err != nil {
+			return 0, err
+		}
+		defer unlock()
+	}
 	p, err := provider(d, db)
 	if err != nil {
 		return 0, err
@@ -46,6 +54,23 @@ func Up(ctx context.Context, d Dialect, db *sql.DB) (int, error) {
 		return len(done), fmt.Errorf("migrate up: %w", err)
 	}
 	return len(done), nil
+}
+
+// lock takes a lock on the server by name, on a connection of its own: it ends with the connection at the latest.
+func lock(ctx context.Context, db *sql.DB) (unlock func(), err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("migrate: %w", err)
+	}
+	var got sql.NullBool
+	if err := conn.QueryRowContext(ctx, `SELECT GET_LOCK(CONCAT(DATABASE(), '.schema'), 60)`).Scan(&got); err != nil || !got.Bool {
+		_ = conn.Close()
+		return nil, fmt.Errorf("migrate: another instance has been migrating for a minute: %w", err)
+	}
+	return func() {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `DO RELEASE_LOCK(CONCAT(DATABASE(), '.schema'))`)
+		_ = conn.Close()
+	}, nil
 }
 
 // Down takes the newest migration back and returns the version that is left.
