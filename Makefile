@@ -1,7 +1,7 @@
 # make alone prints the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fault lint fmt web web-dev browser openapi bench clean
+.PHONY: help run build test race fault lint fmt web web-dev browser screenshots openapi bench clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ web-dev: ## serve the shopper app with hot reload, beside a running server
 
 browser: ## run the browser test
 	@scripts/browser-test
+
+screenshots: ## take the README's picture again
+	@scripts/screenshots
 
 openapi: ## write api/openapi.json and the web apps' types from the code
 	go run ./cmd/tandian openapi --out api/openapi.json
