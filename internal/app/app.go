@@ -273,9 +273,20 @@ func Version() string {
 	return "dev"
 }
 
-// report returns what a worker does with an error that doesn't end it.
+// sameAgain is how long an unchanged complaint of a worker is not repeated.
+const sameAgain = 30 * time.Second
+
+// report returns what a worker does with an error that doesn't end it: it goes to the log, but not each second while a
+// store is away. The function is for one goroutine.
 func (a *App) report(worker string) func(error) {
-	return func(err error) { a.log.Warn("worker turn failed", "worker", worker, "err", err) }
+	var last string
+	var at time.Time
+	return func(err error) {
+		if now := a.clock.now(); err.Error() != last || now.Sub(at) >= sameAgain {
+			last, at = err.Error(), now
+			a.log.Warn("worker turn failed", "worker", worker, "err", err)
+		}
+	}
 }
 
 // shopCards fits package shop to what flashsale shows of shops.

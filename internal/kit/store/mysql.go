@@ -54,16 +54,14 @@ func OpenMySQL(ctx context.Context, dsn string, p Pool) (*DB, error) {
 	pool.SetMaxOpenConns(p.MaxOpen)
 	pool.SetMaxIdleConns(p.MaxIdle)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
-	db := bun.NewDB(pool, mysqldialect.New())
-	d := &DB{Write: db, Read: db, dialect: dialect{isDuplicate: mysqlIs(1062),
-		// duplicate, null, too long, out of range, wrong value, no default, foreign key, CHECK (MySQL, MariaDB)
-		isRejected: mysqlIs(1062, 1048, 1406, 1264, 1366, 1364, 1452, 3819, 4025)}}
 	var version string
 	if err := pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
 		return nil, errors.Join(fmt.Errorf("MySQL at %s: %w", cfg.Addr, err), pool.Close())
 	}
-	d.Name = "MySQL " + version
-	return d, nil
+	db := bun.NewDB(pool, mysqldialect.New())
+	return &DB{Name: "MySQL " + version, Write: db, Read: db, dialect: dialect{isDuplicate: mysqlIs(1062),
+		// duplicate, null, too long, out of range, wrong value, no default, foreign key, CHECK (MySQL, MariaDB)
+		isRejected: mysqlIs(1062, 1048, 1406, 1264, 1366, 1364, 1452, 3819, 4025)}}, nil
 }
 
 func mysqlIs(numbers ...uint16) func(error) bool {
