@@ -226,7 +226,8 @@ func TestInterruptedContextEndsACommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs strings.Builder
-	if code := run(ctx, []string{"healthcheck"}, &out, &errs, os.LookupEnv); code != exitFailed {
+	none := func(string) (string, bool) { return "", false }
+	if code := run(ctx, []string{"healthcheck"}, &out, &errs, none); code != exitFailed {
 		t.Error(code, out.String(), errs.String())
 	}
 }
