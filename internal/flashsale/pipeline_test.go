@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +21,8 @@ import (
 	"tandian/internal/kit/queue/queuetest"
 	"tandian/internal/kit/queue/sqlqueue"
 	"tandian/internal/kit/store"
+	"tandian/internal/kit/store/storetest"
 	"tandian/internal/order"
-	"tandian/internal/schema"
 	"tandian/internal/voucher"
 )
 
@@ -47,16 +47,20 @@ type pipeline struct {
 	sale     id.ID
 }
 
+// onBoth runs a test on SQLite and on MySQL; newPipeline sees by the name which it is.
+func onBoth(t *testing.T, test func(t *testing.T)) {
+	t.Run("sqlite", test)
+	t.Run("mysql", test)
+}
+
 // newPipeline opens the path with one live sale. The hand-over runs until the test ends; the writer runs when asked.
 func newPipeline(t testing.TB, stock int64, limit int) *pipeline {
 	t.Helper()
-	db, err := store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "t.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	if _, err := schema.Up(t.Context(), schema.SQLite, db.Write.DB); err != nil {
-		t.Fatal(err)
+	var db *store.DB
+	if strings.Contains(t.Name(), "/mysql") {
+		db = storetest.MySQL(t)
+	} else {
+		db = storetest.SQLite(t)
 	}
 	if _, err := db.Write.Exec(`INSERT INTO voucher (id, shop_id, title, pay_value, face_value, created_at, updated_at) VALUES (7, 1, '代金券', 4750, 10000, 1, 1)`); err != nil {
 		t.Fatal(err)
@@ -182,7 +186,9 @@ func (p *pipeline) want(t *testing.T, gate, pending, db, live int64) {
 	}
 }
 
-func TestGrabToOrder(t *testing.T) {
+func TestGrabToOrder(t *testing.T) { onBoth(t, testGrabToOrder) }
+
+func testGrabToOrder(t *testing.T) {
 	p := newPipeline(t, 2, 1)
 	orderID := p.grab(t, 1, "key-00000001")
 	if st, _ := p.status(t, 1, orderID); st != order.Queued {
@@ -212,7 +218,9 @@ func TestGrabToOrder(t *testing.T) {
 	}
 }
 
-func TestRedeliveryChangesNothing(t *testing.T) { // F22
+func TestRedeliveryChangesNothing(t *testing.T) { onBoth(t, testRedeliveryChangesNothing) } // F22
+
+func testRedeliveryChangesNothing(t *testing.T) {
 	p := newPipeline(t, 5, 1)
 	for u := range 3 {
 		p.grab(t, id.ID(u+1), "key-00000001")
@@ -233,7 +241,9 @@ func TestRedeliveryChangesNothing(t *testing.T) { // F22
 	p.want(t, 2, 0, 2, 3)
 }
 
-func TestTombstoneWinsOverALateMessage(t *testing.T) { // F16
+func TestTombstoneWinsOverALateMessage(t *testing.T) { onBoth(t, testTombstoneWinsOverALateMessage) } // F16
+
+func testTombstoneWinsOverALateMessage(t *testing.T) {
 	p := newPipeline(t, 5, 1)
 	var late func() error
 	p.broker.OnPublish(func(deliver func() error) error { late = deliver; return queue.ErrRefused })
@@ -257,7 +267,9 @@ func TestTombstoneWinsOverALateMessage(t *testing.T) { // F16
 	}
 }
 
-func TestUnknownHandOverKeepsTheUnit(t *testing.T) { // F13, F16, F18
+func TestUnknownHandOverKeepsTheUnit(t *testing.T) { onBoth(t, testUnknownHandOverKeepsTheUnit) } // F13, F16, F18
+
+func testUnknownHandOverKeepsTheUnit(t *testing.T) {
 	for name, reached := range map[string]bool{"the message was lost": false, "the message got through": true} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t, 5, 1)
@@ -284,7 +296,9 @@ func TestUnknownHandOverKeepsTheUnit(t *testing.T) { // F13, F16, F18
 	}
 }
 
-func TestSweeperSendsAgainWhatWasLost(t *testing.T) { // S4, F10
+func TestSweeperSendsAgainWhatWasLost(t *testing.T) { onBoth(t, testSweeperSendsAgainWhatWasLost) } // S4, F10
+
+func testSweeperSendsAgainWhatWasLost(t *testing.T) {
 	p := newPipeline(t, 5, 1)
 	p.broker.OnPublish(func(func() error) error { return errors.New("connection lost") })
 	if _, err := p.Grab(t.Context(), 1, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrUnknown) {
@@ -311,7 +325,9 @@ func TestSweeperSendsAgainWhatWasLost(t *testing.T) { // S4, F10
 	p.want(t, 4, 0, 4, 1)
 }
 
-func TestNoStockInSQL(t *testing.T) { // F28, D06
+func TestNoStockInSQL(t *testing.T) { onBoth(t, testNoStockInSQL) } // F28, D06
+
+func testNoStockInSQL(t *testing.T) {
 	p := newPipeline(t, 1, 1)
 	if ok, err := p.gate.Withdraw(t.Context(), p.sale, -2); !ok || err != nil { // an operator's hand in the gate
 		t.Fatal(ok, err)
@@ -342,7 +358,9 @@ func TestNoStockInSQL(t *testing.T) { // F28, D06
 	}
 }
 
-func TestTakenSlots(t *testing.T) {
+func TestTakenSlots(t *testing.T) { onBoth(t, testTakenSlots) }
+
+func testTakenSlots(t *testing.T) {
 	p := newPipeline(t, 10, 2)
 	first, second := p.grab(t, 1, "key-00000001"), p.grab(t, 1, "key-00000002")
 	// The gate is rebuilt without knowing what is in flight, as with a queue that can't be listed, and admits him anew.
@@ -367,7 +385,9 @@ func TestTakenSlots(t *testing.T) {
 }
 
 // A tombstone whose message is still queued when the process dies holds no unit after the restart.
-func TestRestartBetweenTombstoneAndAck(t *testing.T) {
+func TestRestartBetweenTombstoneAndAck(t *testing.T) { onBoth(t, testRestartBetweenTombstoneAndAck) }
+
+func testRestartBetweenTombstoneAndAck(t *testing.T) {
 	for name, refuse := range map[string]bool{"refused, and the message came late": true, "no stock in SQL": false} {
 		t.Run(name, func(t *testing.T) {
 			p := newPipeline(t, 5, 1)
@@ -405,7 +425,9 @@ func TestRestartBetweenTombstoneAndAck(t *testing.T) {
 }
 
 // F34: what was accepted is found after a restart, also when its sale has ended meanwhile.
-func TestRestartAfterTheSaleHasEnded(t *testing.T) {
+func TestRestartAfterTheSaleHasEnded(t *testing.T) { onBoth(t, testRestartAfterTheSaleHasEnded) }
+
+func testRestartAfterTheSaleHasEnded(t *testing.T) {
 	p := newPipeline(t, 5, 1)
 	orderID := p.grab(t, 1, "key-00000001")
 	p.advance(2 * time.Hour)
@@ -465,6 +487,10 @@ func TestDeadLetterOfOneReservation(t *testing.T) {
 
 // Units that buyers hold are not taken away, also while they are on their way to their rows.
 func TestTakingStockAwayLeavesPromisesAlone(t *testing.T) {
+	onBoth(t, testTakingStockAwayLeavesPromisesAlone)
+}
+
+func testTakingStockAwayLeavesPromisesAlone(t *testing.T) {
 	p := newPipeline(t, 10, 1)
 	for u := range 8 {
 		p.grab(t, id.ID(u+1), "key-00000001")
@@ -481,7 +507,9 @@ func TestTakingStockAwayLeavesPromisesAlone(t *testing.T) {
 }
 
 // Times that no client could read never reach a row.
-func TestWindowIsBounded(t *testing.T) {
+func TestWindowIsBounded(t *testing.T) { onBoth(t, testWindowIsBounded) }
+
+func testWindowIsBounded(t *testing.T) {
 	p := newPipeline(t, 1, 1)
 	for _, w := range [][2]string{{"2026-11-30T12:00:00Z", "9999-12-31T20:00:00Z"}, {"0000-01-01T00:00:00+14:00", "2026-12-30T12:00:00Z"},
 		{"2026-12-30T12:00:00Z", "2026-12-30T12:00:00Z"}, {"1970-01-01T00:00:00Z", "2026-12-30T12:00:00Z"}} {
@@ -494,6 +522,10 @@ func TestWindowIsBounded(t *testing.T) {
 }
 
 func TestOneBadReservationDoesNotHoldUpItsBatch(t *testing.T) {
+	onBoth(t, testOneBadReservationDoesNotHoldUpItsBatch)
+}
+
+func testOneBadReservationDoesNotHoldUpItsBatch(t *testing.T) {
 	p := newPipeline(t, 10, 1)
 	good := p.grab(t, 1, "key-00000001")
 	now := p.Now().UnixMilli()
@@ -549,7 +581,9 @@ func TestWriterWaitsForTheDatabase(t *testing.T) { // F26
 	}
 }
 
-func TestRestartWithABacklog(t *testing.T) { // D05, F61, F62
+func TestRestartWithABacklog(t *testing.T) { onBoth(t, testRestartWithABacklog) } // D05, F61, F62
+
+func testRestartWithABacklog(t *testing.T) {
 	p := newPipeline(t, 3, 1)
 	written := p.grab(t, 1, "key-00000001")
 	p.drain(t)
@@ -569,7 +603,9 @@ func TestRestartWithABacklog(t *testing.T) { // D05, F61, F62
 	p.want(t, 0, 0, 0, 3)
 }
 
-func TestStormEndsAtRest(t *testing.T) {
+func TestStormEndsAtRest(t *testing.T) { onBoth(t, testStormEndsAtRest) }
+
+func testStormEndsAtRest(t *testing.T) {
 	p := newPipeline(t, 50, 2)
 	var wg sync.WaitGroup
 	for u := range 100 {
@@ -587,7 +623,9 @@ func TestStormEndsAtRest(t *testing.T) {
 	p.want(t, 0, 0, 0, 50)
 }
 
-func TestTopUpPauseAndEdit(t *testing.T) { // F64, F65, S16
+func TestTopUpPauseAndEdit(t *testing.T) { onBoth(t, testTopUpPauseAndEdit) } // F64, F65, S16
+
+func testTopUpPauseAndEdit(t *testing.T) {
 	p := newPipeline(t, 1, 1)
 	ctx := t.Context()
 	p.grab(t, 1, "key-00000001")
@@ -630,7 +668,9 @@ func TestTopUpPauseAndEdit(t *testing.T) { // F64, F65, S16
 	}
 }
 
-func TestListPagesEachSaleOnce(t *testing.T) {
+func TestListPagesEachSaleOnce(t *testing.T) { onBoth(t, testListPagesEachSaleOnce) }
+
+func testListPagesEachSaleOnce(t *testing.T) {
 	p := newPipeline(t, 1, 1)
 	ctx := t.Context()
 	for i := range 7 { // several begin and end together
