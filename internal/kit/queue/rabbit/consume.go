@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// mendEvery bounds how often a missing part makes the topology be declared again.
-	mendEvery = time.Second
+	// mendPause is how long a missing part stays missing. A queue that comes back while the server is still taking the
+	// old one down keeps the old one's consumers, who then get nothing.
+	mendPause = time.Second
 	// grace is the shortest linger: what is ready on the server arrives message by message, and without a moment's
 	// patience nearly every batch would be of one.
 	grace = 2 * time.Millisecond
@@ -35,18 +36,21 @@ func (b *Broker) serveConsumers(ctx context.Context, s *session, ready func()) e
 		return err
 	}
 	ready()
+	var due <-chan time.Time // when to mend
 	for {
 		select {
 		case ask := <-s.asks:
 			ask()
 		case <-b.mend:
+			if due == nil {
+				due = time.After(mendPause)
+			}
+		case <-due:
+			due = nil
 			if err := mend(); err != nil {
 				return err
 			}
 			b.Log.WarnContext(ctx, "a part of the RabbitMQ topology was missing and has been declared again")
-			if !supervise.Sleep(ctx, mendEvery) {
-				return nil
-			}
 		case err := <-s.lost:
 			return lostBecause(err)
 		case <-ctx.Done():
@@ -144,7 +148,7 @@ func (b *Broker) Consume(ctx context.Context, topic string, batch queue.Batch, h
 // stay consumes again whenever consume ends, until ctx does. The log tells the first of a row of failures.
 func (b *Broker) stay(ctx context.Context, queue string, consume func(ctx context.Context, s *session) error) error {
 	told := false
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
+	for pause := mendPause; ; pause = min(2*pause, longPause) {
 		s, err := b.consuming.wait(ctx)
 		if ctx.Err() != nil {
 			return nil
@@ -158,7 +162,7 @@ func (b *Broker) stay(ctx context.Context, queue string, consume func(ctx contex
 			return nil
 		}
 		if time.Since(began) > longPause {
-			pause, told = firstPause, false
+			pause, told = mendPause, false
 		}
 		if !told {
 			b.Log.WarnContext(ctx, "consuming was interrupted", "queue", queue, "err", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -22,18 +23,13 @@ const (
 // parked is a message on its way to the dead letter queue. Its own headers stay as they were: a forged message must
 // not get a MAC of ours.
 func parked(d *amqp.Delivery, topic string, reason error) amqp.Publishing {
-	p := again(d)
-	p.Headers[headerTopic] = topic
-	p.Headers[headerReason] = strings.ToValidUTF8(reason.Error()[:min(len(reason.Error()), maxReason)], "")
-	return p
-}
-
-// again is a delivered message as it came.
-func again(d *amqp.Delivery) amqp.Publishing {
-	headers := amqp.Table{}
-	for key, value := range d.Headers {
-		headers[key] = value
+	headers := maps.Clone(d.Headers)
+	if headers == nil {
+		headers = amqp.Table{}
 	}
+	text := reason.Error()
+	headers[headerTopic] = topic
+	headers[headerReason] = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 	return amqp.Publishing{MessageId: d.MessageId, CorrelationId: d.CorrelationId, DeliveryMode: amqp.Persistent, Timestamp: d.Timestamp, Headers: headers, Body: d.Body}
 }
 
@@ -70,7 +66,7 @@ func (b *Broker) drainOne(ctx context.Context, d *amqp.Delivery) error {
 			return nil
 		}
 		// To the end of the queue, so that one that can never be kept doesn't stand before the others.
-		if err := b.publisher.send(context.WithoutCancel(ctx), b.Topology.DeadExchange, b.Topology.DeadQueue, again(d)); err != nil {
+		if err := b.publisher.send(context.WithoutCancel(ctx), b.Topology.DeadExchange, b.Topology.DeadQueue, parked(d, topic, reason)); err != nil {
 			return errors.Join(err, d.Nack(false, true))
 		}
 	}

@@ -16,8 +16,10 @@ import (
 
 const (
 	heartbeat        = 5 * time.Second // a silent server is given up after three
-	handshakeTimeout = 5 * time.Second
+	dialTimeout      = 3 * time.Second
+	handshakeTimeout = 10 * time.Second // a server takes three to say that a password is wrong
 	writeTimeout     = 5 * time.Second
+	closeTimeout     = 3 * time.Second
 	answerTimeout    = 15 * time.Second // to a request; quorum queues take their time to be declared
 	firstPause       = 100 * time.Millisecond
 	longPause        = 5 * time.Second
@@ -149,28 +151,31 @@ func (l *link) once(ctx context.Context, ready func()) error {
 	})
 	l.set(nil, err)
 	close(s.gone)
-	_ = s.within(handshakeTimeout, s.Close) // it may be lost already
+	_ = s.within(closeTimeout, s.Close) // it may be lost already
 	return err
 }
 
 // dial opens a connection. Its errors don't show the URL, which has the password in it.
 func (l *link) dial(ctx context.Context) (*session, error) {
 	s := &session{gone: make(chan struct{}), asks: make(chan func())}
+	stop := func() bool { return true }
 	config := amqp.Config{
 		Heartbeat:  heartbeat,
 		Properties: amqp.NewConnectionProperties(),
 		Dial: func(network, addr string) (net.Conn, error) {
-			dialer := net.Dialer{Timeout: handshakeTimeout}
+			dialer := net.Dialer{Timeout: dialTimeout}
 			socket, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
 			s.socket = socket
+			stop = context.AfterFunc(ctx, func() { _ = socket.Close() })
 			return timed{socket}, socket.SetDeadline(time.Now().Add(handshakeTimeout)) // the library lifts it after the handshake
 		},
 	}
 	config.Properties.SetClientConnectionName("tandian " + l.name)
 	conn, err := amqp.DialConfig(l.url, config)
+	stop()
 	if err != nil {
 		if s.socket != nil {
 			_ = s.socket.Close()

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/queue/rabbit"
+	"tandian/internal/order"
 )
 
 func wantRefused(t *testing.T, err error) {
@@ -94,10 +96,15 @@ func TestWrongPasswordIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the server takes three to say so
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // the server takes three seconds to say so
 	defer cancel()
-	if err := b.Ready(ctx); err == nil || !strings.Contains(err.Error(), "username or password") {
-		t.Fatalf("want the cause, got %v", err)
+	for err := error(nil); err == nil || !strings.Contains(err.Error(), "username or password"); {
+		if ctx.Err() != nil {
+			t.Fatalf("want the cause, got %v", err)
+		}
+		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		err = b.Ready(short)
+		cancel()
 	}
 }
 
@@ -113,6 +120,57 @@ func TestUnroutableIsRefusedAndTheBindingMended(t *testing.T) {
 	accepted(t, b, "after")
 	if m := receive(t, consume(t, b, queue.Batch{Max: 1})); m.ID != "after" {
 		t.Fatalf("the refused message is in the queue: %v", m)
+	}
+}
+
+// Publishing to an exchange that is gone costs the channel.
+func TestMissingExchangeIsMended(t *testing.T) {
+	url := shared(t)
+	top := topology(t, url)
+	b := open(t, options(url, top, newGrave()))
+	if err := channel(t, url).ExchangeDelete(top.Routes[0].Exchange, false, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publish(t.Context(), "a", "lost", []byte("x")); err == nil {
+		t.Fatal("published to nowhere")
+	}
+	accepted(t, b, "after")
+	if m := receive(t, consume(t, b, queue.Batch{Max: 1})); m.ID != "after" {
+		t.Fatal(m)
+	}
+}
+
+// Instances that start together on an empty server all get ready.
+func TestInstancesStartTogether(t *testing.T) {
+	url := shared(t)
+	top := topology(t, url)
+	var all []*rabbit.Broker
+	for range 4 {
+		b, err := rabbit.Open(t.Context(), options(url, top, newGrave()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		all = append(all, b)
+	}
+	for i, b := range all {
+		ready(t, b)
+		accepted(t, b, fmt.Sprint(i))
+	}
+	got := consume(t, all[0], queue.Batch{Max: 10})
+	for range all {
+		receive(t, got)
+	}
+}
+
+// The topics of the order pipeline are all on their way through the server.
+func TestOrdersHasTheTopicsOfThePipeline(t *testing.T) {
+	var topics []string
+	for _, r := range rabbit.Orders().Routes {
+		topics = append(topics, r.Topic)
+	}
+	if want := []string{order.TopicCreate, order.TopicCreated}; !slices.Equal(topics, want) {
+		t.Fatalf("%v, want %v", topics, want)
 	}
 }
 

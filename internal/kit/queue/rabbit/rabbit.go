@@ -144,6 +144,9 @@ func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
 	}
 	ready, err := s.count(ctx, route)
+	if missing := (*amqp.Error)(nil); errors.As(err, &missing) && missing.Code == amqp.NotFound {
+		b.repair()
+	}
 	if err != nil {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
 	}
