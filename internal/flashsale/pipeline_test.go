@@ -17,6 +17,7 @@ import (
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/api"
 	"tandian/internal/kit/id"
+	"tandian/internal/kit/identity"
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/queue/queuetest"
 	"tandian/internal/kit/queue/sqlqueue"
@@ -33,6 +34,11 @@ func (shopTown) MayWrite(context.Context, id.ID) error { return nil }
 func (shopTown) ShopCards(_ context.Context, ids []id.ID) (map[id.ID]flashsale.ShopCard, error) {
 	return map[id.ID]flashsale.ShopCard{}, nil
 }
+
+// nobody may write anything.
+type nobody struct{}
+
+func (nobody) MayWrite(context.Context, id.ID) error { return identity.ErrForbidden }
 
 // pipeline is the money path on embedded stores, with the workers in the test's hand.
 type pipeline struct {
@@ -499,8 +505,15 @@ func testTakingStockAwayLeavesPromisesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.want(t, 2, 8, 10, 0)
-	if _, err := p.AddStock(t.Context(), p.sale, -2, "what is left"); err != nil {
+	owners := p.Owners
+	p.Owners = nobody{}
+	if _, err := p.AddStock(t.Context(), p.sale, -2, "not mine"); !errors.Is(err, identity.ErrForbidden) {
 		t.Fatal(err)
+	}
+	p.Owners = owners
+	p.want(t, 2, 8, 10, 0)
+	if sale, err := p.AddStock(t.Context(), p.sale, -2, "what is left"); err != nil || sale.StockLeft != 0 || sale.StockReleased != 8 {
+		t.Fatalf("%+v %v", sale, err)
 	}
 	p.drain(t)
 	p.want(t, 0, 0, 0, 8)

@@ -116,15 +116,18 @@ func (s *Service) entry(ctx context.Context, action string, saleID id.ID, detail
 // changeTimeout bounds a change once it has begun; it isn't called back when the caller goes away.
 const changeTimeout = 10 * time.Second
 
-// change runs fn on the sale's row in a transaction, writes the audit line, and then tells the gate. The caller must
-// own the shop or be an operator. The gate follows after the commit: a buyer may be admitted under the old terms
-// until then, never after change has returned.
-func (s *Service) change(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error) (*Sale, error) {
+// mayChange returns nil if the caller owns the sale's shop or is an operator.
+func (s *Service) mayChange(ctx context.Context, saleID id.ID) error {
 	offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := s.Owners.MayWrite(ctx, offer.ShopID); err != nil {
+	return s.Owners.MayWrite(ctx, offer.ShopID)
+}
+
+// change is changeRow by somebody who may, and the sale afterwards.
+func (s *Service) change(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error) (*Sale, error) {
+	if err := s.mayChange(ctx, saleID); err != nil {
 		return nil, err
 	}
 	if err := s.changeRow(ctx, saleID, action, detail, fn); err != nil {
@@ -133,6 +136,8 @@ func (s *Service) change(ctx context.Context, saleID id.ID, action string, detai
 	return s.Sale(ctx, saleID)
 }
 
+// changeRow runs fn on the sale's row in a transaction, writes the audit line, and then tells the gate. The gate follows
+// after the commit: a buyer may be admitted under the old terms until then, never after changeRow has returned.
 func (s *Service) changeRow(ctx context.Context, saleID id.ID, action string, detail any, fn func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
@@ -199,22 +204,30 @@ func (s *Service) AddStock(ctx context.Context, saleID id.ID, delta int64, reaso
 	if delta == 0 {
 		return nil, api.Faults(api.Invalid{Location: "body.delta", Message: "must not be 0"})
 	}
+	if err := s.mayChange(ctx, saleID); err != nil {
+		return nil, err
+	}
+	giveBack := func() {}
 	if delta < 0 {
 		// SQL doesn't know of the units that are on their way to their rows. The gate does: it sets these aside while
 		// SQL is asked, and then follows SQL like any other change.
-		giveBack, err := s.setAside(ctx, saleID, -delta)
-		if err != nil {
+		var err error
+		if giveBack, err = s.setAside(ctx, saleID, -delta); err != nil {
 			return nil, err
 		}
-		defer giveBack()
 	}
-	return s.change(ctx, saleID, "sale.stock", map[string]any{"delta": delta, "reason": reason}, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
+	err := s.changeRow(ctx, saleID, "sale.stock", map[string]any{"delta": delta, "reason": reason}, func(ctx context.Context, tx bun.Tx, row *voucher.Offer) error {
 		ok, err := voucher.ReleaseStock(ctx, tx, saleID, delta, store.Millis(s.Now()))
 		if err == nil && !ok {
 			err = ErrStockShort
 		}
 		return err
 	})
+	giveBack()
+	if err != nil {
+		return nil, err
+	}
+	return s.Sale(ctx, saleID)
 }
 
 // setAside takes n units out of the gate for the time of a change.
