@@ -189,7 +189,8 @@ func TestDeadLettersWaitUntilTheyAreKept(t *testing.T) {
 		return queue.Ack()
 	})
 	receive(t, sound)
-	receive(t, g.changed)
+	receive(t, g.changed) // the consumer's attempt
+	receive(t, g.changed) // the dead letter queue's
 	g.close(false)
 	if d := g.wait(t, 1)[0]; d.topic != "a" || d.reason != "no such sale" || d.message.ID != "poison" || string(d.message.Body) != "poison" {
 		t.Fatalf("%+v", d)

@@ -191,7 +191,7 @@ func (g *grave) wait(t *testing.T, n int) []burial {
 	return g.all()
 }
 
-// journal counts what is logged at Warn and above.
+// journal keeps what is logged.
 type journal struct {
 	mu sync.Mutex
 	bytes.Buffer

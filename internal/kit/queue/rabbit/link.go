@@ -91,10 +91,10 @@ func newLink(name, url string, log *slog.Logger) *link {
 }
 
 // state returns the usable session, or why there is none, and a channel that is closed when that changes.
-func (l *link) state() (*session, error, <-chan struct{}) {
+func (l *link) state() (s *session, changed <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current, l.err, l.changed
+	return l.current, l.changed, l.err
 }
 
 func (l *link) set(s *session, err error) {
@@ -108,7 +108,7 @@ func (l *link) set(s *session, err error) {
 // wait returns a usable session as soon as there is one.
 func (l *link) wait(ctx context.Context) (*session, error) {
 	for {
-		s, err, changed := l.state()
+		s, changed, err := l.state()
 		if s != nil || errors.Is(err, errClosed) {
 			return s, err
 		}

@@ -139,7 +139,7 @@ func (b *Broker) Depth(ctx context.Context, topic string) (queue.Depth, error) {
 	if !ok {
 		return queue.Depth{}, fmt.Errorf("depth of %s: no such topic", topic)
 	}
-	s, err, _ := b.consuming.state()
+	s, _, err := b.consuming.state()
 	if s == nil {
 		return queue.Depth{}, fmt.Errorf("depth of %s: %w", topic, err)
 	}
