@@ -290,7 +290,7 @@ func TestDepthCountsWhatWaitsHereAndThere(t *testing.T) {
 func TestDepthMendsAMissingQueue(t *testing.T) {
 	url := shared(t)
 	top := topology(t, url)
-	b := open(t, options(url, top, newGrave()))
+	b := alone(t, options(url, top, newGrave()))
 	r := top.Routes[0]
 	if _, err := channel(t, url).QueueDelete(r.Delay+r.Levels[0].String(), false, false, false); err != nil {
 		t.Fatal(err)

@@ -229,6 +229,23 @@ func open(t testing.TB, o rabbit.Options) *rabbit.Broker {
 	return b
 }
 
+// alone is open for a test that takes the topology apart: it returns when the broker's own consumer runs, which has
+// everything declared once more when it starts.
+func alone(t testing.TB, o rabbit.Options) *rabbit.Broker {
+	t.Helper()
+	b := open(t, o)
+	ch := channel(t, o.URL)
+	for deadline := time.Now().Add(patience); ; {
+		q, err := ch.QueueDeclarePassive(o.Topology.DeadQueue, true, false, false, false, nil)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%+v %v", q, err)
+		}
+		if q.Consumers > 0 {
+			return b
+		}
+	}
+}
+
 func ready(t testing.TB, b *rabbit.Broker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -112,7 +112,7 @@ func TestWrongPasswordIsNamed(t *testing.T) {
 func TestUnroutableIsRefusedAndTheBindingMended(t *testing.T) {
 	url := shared(t)
 	top := topology(t, url)
-	b := open(t, options(url, top, newGrave()))
+	b := alone(t, options(url, top, newGrave()))
 	if err := channel(t, url).QueueUnbind(top.Routes[0].Queue, "a", top.Routes[0].Exchange, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestUnroutableIsRefusedAndTheBindingMended(t *testing.T) {
 func TestMissingExchangeIsMended(t *testing.T) {
 	url := shared(t)
 	top := topology(t, url)
-	b := open(t, options(url, top, newGrave()))
+	b := alone(t, options(url, top, newGrave()))
 	if err := channel(t, url).ExchangeDelete(top.Routes[0].Exchange, false, false); err != nil {
 		t.Fatal(err)
 	}
