@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 	}
 	b.closers = append(b.closers, broker.Close)
 	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client}, gate, broker
-	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, "RabbitMQ"}
+	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, cmp.Or(broker.Server(), "RabbitMQ")}
 	b.acceptUnknown, b.sessionsFor, b.handovers = true, 500*time.Millisecond, 4
 	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
 	return nil

@@ -141,33 +141,31 @@ func (g *grab) rush(ctx context.Context) error {
 func (g *grab) slice(ctx, load context.Context, p part) grabSlice {
 	g.meter.enter("POST orders", len(p.visits))
 	s := grabSlice{plain: p.plain}
-	from, reads, start := len(g.history.Ops), g.meter.reads.Load(), time.Now()
-	var took time.Duration
-	s.work = g.measure(func() int64 {
-		g.clients.each(load, len(p.visits), func(c *conn, i int) {
-			g.meter.done.Add(1)
-			arrival := time.Time{}
-			if g.opts.Rate > 0 {
-				arrival = start.Add(time.Duration(float64(p.visits[i].tick-p.visits[0].tick) / g.opts.Rate * float64(time.Second)))
-				if sleep(load, time.Until(arrival)) != nil {
-					return
-				}
+	from, reads, before, start := len(g.history.Ops), g.meter.reads.Load(), g.usage(), time.Now()
+	g.clients.each(load, len(p.visits), func(c *conn, i int) {
+		g.meter.done.Add(1)
+		arrival := time.Time{}
+		if g.opts.Rate > 0 {
+			arrival = start.Add(time.Duration(float64(p.visits[i].tick-p.visits[0].tick) / g.opts.Rate * float64(time.Second)))
+			if sleep(load, time.Until(arrival)) != nil {
+				return
 			}
-			g.visit(ctx, c, p.visits[i], arrival)
-		})
-		took = time.Since(start)
-		for _, op := range g.history.Ops[from:] {
-			s.Tally.add(op)
 		}
-		g.meter.enter("drain", 0)
-		want := int64(s.Accepted)
-		for _, earlier := range g.slices {
-			want += int64(earlier.Accepted)
-		}
-		s.written = g.drained(ctx, mainSale, start, want)
-		return int64(s.Attempted) + g.meter.reads.Load() - reads
+		g.visit(ctx, c, p.visits[i], arrival)
 	})
-	s.work.took = took
+	s.took = time.Since(start)
+	for _, op := range g.history.Ops[from:] {
+		s.Tally.add(op)
+	}
+	s.requests = int64(s.Attempted) + g.meter.reads.Load() - reads
+	g.meter.enter("drain", 0)
+	want := int64(s.Accepted)
+	for _, earlier := range g.slices {
+		want += int64(earlier.Accepted)
+	}
+	written, after := g.drained(ctx, mainSale, start, want)
+	s.written = written
+	s.charge(before, after)
 	return s
 }
 

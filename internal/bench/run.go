@@ -166,25 +166,33 @@ func ratio(a, b *float64) *float64 {
 	return quotient(*a, *b)
 }
 
-// measure takes time and CPU of fn, which returns the number of its requests.
-func (r *run) measure(fn func() int64) work {
-	restarts := r.restarts()
-	before, ok := r.cpu()
-	start := time.Now()
-	w := work{requests: fn()}
-	w.took = time.Since(start)
-	after, ok2 := r.cpu()
-	// Over a restart the two are not comparable.
-	w.cpu, w.noCPU = after-before, !ok || !ok2 || r.restarts() != restarts
-	return w
+// usage is the CPU time the server side had used at some moment.
+type usage struct {
+	cpu      time.Duration
+	ok       bool // cpu is known
+	restarts int  // by then; over a restart two usages are not comparable
 }
 
-// cpu is the CPU time the server side has used so far.
-func (r *run) cpu() (time.Duration, bool) {
+func (r *run) usage() usage {
 	if r.server == nil {
-		return 0, false
+		return usage{}
 	}
-	return cpuTime(append(servicePIDs(), r.server.pid()))
+	cpu, ok := cpuTime(append(servicePIDs(), r.server.pid()))
+	return usage{cpu, ok, r.restarts()}
+}
+
+// charge books the CPU time used between two moments.
+func (w *work) charge(from, to usage) {
+	w.cpu, w.noCPU = to.cpu-from.cpu, !from.ok || !to.ok || from.restarts != to.restarts
+}
+
+// measure takes time and CPU of fn, which returns the number of its requests.
+func (r *run) measure(fn func() int64) (w work) {
+	before, start := r.usage(), time.Now()
+	w.requests = fn()
+	w.took = time.Since(start)
+	w.charge(before, r.usage())
+	return w
 }
 
 // timeRequests asks GET /api/v1/time on all connections for a slice. The requests carry what those of buyers do, a

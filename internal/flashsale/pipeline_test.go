@@ -491,6 +491,24 @@ func TestDeadLetterOfOneReservation(t *testing.T) {
 	}
 }
 
+// S5: a queue that is known to be down costs no unit and no tombstone.
+func TestKnownDownIsRefusedBeforeTheGate(t *testing.T) {
+	p := newPipeline(t, 5, 1)
+	p.broker.SetDown(true)
+	for range 3 {
+		if _, err := p.Grab(t.Context(), 1, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	p.want(t, 5, 0, 5, 0)
+	if n, err := p.db.Read.NewSelect().Table("orders").Count(t.Context()); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	p.broker.SetDown(false)
+	p.grab(t, 1, "key-00000001")
+	p.want(t, 4, 1, 5, 0)
+}
+
 // Units that buyers hold are not taken away, also while they are on their way to their rows.
 func TestTakingStockAwayLeavesPromisesAlone(t *testing.T) {
 	onBoth(t, testTakingStockAwayLeavesPromisesAlone)

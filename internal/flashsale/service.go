@@ -81,6 +81,9 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 	if v, ok := s.Gate.Peek(saleID, userID); ok {
 		return 0, v.refusal()
 	}
+	if !s.Broker.Up() { // rather than a tombstone for every click
+		return 0, ErrBusy.With(queue.ErrRefused)
+	}
 	orderID, err := s.IDs.Next(ctx)
 	if err != nil {
 		return 0, ErrBusy.With(err)

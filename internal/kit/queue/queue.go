@@ -98,6 +98,9 @@ type Broker interface {
 	// Publish hands one message over. nil = it is durably in the queue; ErrRefused = certainly not; anything else,
 	// a timeout above all = unknown.
 	Publish(ctx context.Context, topic, messageID string, body []byte) error
+	// Up reports, without a round trip, whether a message could be handed over now as far as this process knows. False
+	// is certain: Publish would answer ErrRefused.
+	Up() bool
 	// Consume delivers batches to handle, one batch at a time, until ctx ends; it then waits for the running
 	// handle, carries out its verdicts and returns nil. The handler's ctx is the one given here. Several consumers
 	// of a topic share its messages. Messages without a verdict at the end, or when the process dies, come again.

@@ -11,6 +11,7 @@ import (
 // deliver or not, and decides what the publisher hears. Without it everything goes through.
 type Faulty struct {
 	queue.Broker
+	down      atomic.Bool
 	onPublish atomic.Pointer[func(deliver func() error) error]
 }
 
@@ -22,6 +23,12 @@ func (f *Faulty) OnPublish(fault func(deliver func() error) error) {
 	}
 	f.onPublish.Store(&fault)
 }
+
+// SetDown makes the broker known to be down, or not.
+func (f *Faulty) SetDown(down bool) { f.down.Store(down) }
+
+// Up implements queue.Broker.
+func (f *Faulty) Up() bool { return !f.down.Load() && f.Broker.Up() }
 
 // Publish implements queue.Broker.
 func (f *Faulty) Publish(ctx context.Context, topic, messageID string, body []byte) error {

@@ -146,7 +146,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		receive(t, hang)
 		got := newTally()
 		stop := consume(t, h.Reopen(), "a", queue.Batch{Max: 5}, got.ack)
-		got.wait(t, 5)
+		got.wait(t, 10-acked.distinct())
 		stop()
 		cancel()
 		<-ended

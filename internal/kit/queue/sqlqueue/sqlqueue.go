@@ -67,6 +67,9 @@ func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []by
 	return nil
 }
 
+// Up implements queue.Broker: the database is asked by each message itself.
+func (b *Broker) Up() bool { return true }
+
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
