@@ -146,6 +146,9 @@ func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
 func (w *Writer) once(ctx context.Context, rs []Reservation, refused []error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 	defer cancel()
+	if failpoint.Every(3, failpoint.FailSome) {
+		return w.writeSingly(ctx, rs, refused)
+	}
 	err := w.writeBatch(ctx, rs, false)
 	if errors.Is(err, errNotClean) {
 		err = w.writeBatch(ctx, rs, true)
@@ -170,9 +173,6 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 			}
 		}
 		fresh := parts.fresh
-		if failpoint.Every(3, failpoint.FailSome) {
-			return errNotClean
-		}
 		if err := insertRows(ctx, tx, fresh, now); err != nil {
 			return err
 		}

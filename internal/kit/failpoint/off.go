@@ -8,5 +8,5 @@ const Built = false
 // On reports whether the named fault is switched on; never in a normal build.
 func On(string) bool { return false }
 
-// Every is On at each nth call for the name; never in a normal build.
+// Every is On at each nth call for the name and this n; never in a normal build.
 func Every(int, string) bool { return false }
