@@ -127,6 +127,7 @@ func (s *Service) Routes(a *api.API) {
 	s.meRoutes(a)
 	api.Handle(a, api.Route{Method: "GET", Path: "/users/{id}", ID: "get-user", Tag: "users", Summary: "What everybody may see of a user",
 		Limit: limit.Rule{IP: limit.PerSecond(100)}, Errors: []*errs.Error{ErrUserNotFound}}, s.getUser)
+	s.consoleRoutes(a)
 	s.demoRoutes(a)
 }
 

@@ -9,9 +9,6 @@ import (
 	"sync"
 )
 
-// Built reports whether this binary can be broken on purpose.
-const Built = true
-
 var (
 	on    = strings.Split(os.Getenv("FAILPOINT"), ",")
 	mu    sync.Mutex
