@@ -173,7 +173,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 			}
 		}
 		fresh := parts.fresh
-		if err := insertRows(ctx, tx, fresh, now); err != nil {
+		if err := insertRows(ctx, w.DB, tx, fresh, now); err != nil {
 			return err
 		}
 		if err := w.announce(ctx, tx, fresh, now); err != nil {
@@ -233,15 +233,22 @@ func (p *sorted) add(r Reservation, row *Order) {
 	p.standing = append(p.standing, r)
 }
 
-const insertOrder = `INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at)
-	VALUES (?, ?, ?, ?, ?, ?, 1, '', ?, ?, ?, ?, ?)`
+const (
+	insertOrders = `INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at) VALUES `
+	orderRow     = `(?, ?, ?, ?, ?, ?, 1, '', ?, ?, ?, ?, ?)`
+	orderArgs    = 11 // placeholders of orderRow
+)
 
-// insertRows writes row by row: with kept statements that is as fast as multi-row inserts here, and of one shape.
-func insertRows(ctx context.Context, tx bun.Tx, rs []Reservation, now int64) error {
-	for _, r := range rs {
-		request := sql.NullString{String: r.RequestID, Valid: r.RequestID != ""}
-		if err := store.Exec(ctx, tx, insertOrder, int64(r.OrderID), int64(r.SaleID), int64(r.VoucherID), int64(r.UserID), r.Slot, request,
-			int64(r.Amount), r.AdmittedAt, r.PayBefore, now, now); err != nil {
+// insertRows writes new orders, as many a statement as the database likes best.
+func insertRows(ctx context.Context, db *store.DB, tx bun.Tx, rs []Reservation, now int64) error {
+	for part := range slices.Chunk(rs, db.RowsPerInsert) {
+		args := make([]any, 0, orderArgs*len(part))
+		for _, r := range part {
+			request := sql.NullString{String: r.RequestID, Valid: r.RequestID != ""}
+			args = append(args, int64(r.OrderID), int64(r.SaleID), int64(r.VoucherID), int64(r.UserID), r.Slot, request,
+				int64(r.Amount), r.AdmittedAt, r.PayBefore, now, now)
+		}
+		if err := store.Exec(ctx, tx, insertOrders+orderRow+strings.Repeat(","+orderRow, len(part)-1), args...); err != nil {
 			return err
 		}
 	}
@@ -322,7 +329,7 @@ func (w *Writer) writeOne(ctx context.Context, r Reservation) (reason string, er
 // insertWithFreeSlot inserts the order in the slot that the gate proposed or, if that is taken, in the lowest free
 // one. It returns a reason with errNotClean when the buyer can't have this order.
 func (w *Writer) insertWithFreeSlot(ctx context.Context, tx bun.Tx, r *Reservation, limit int, now int64) (string, error) {
-	err := insertRows(ctx, tx, []Reservation{*r}, now)
+	err := insertRows(ctx, w.DB, tx, []Reservation{*r}, now)
 	if !w.DB.IsDuplicate(err) {
 		return "", err
 	}
@@ -346,7 +353,7 @@ func (w *Writer) insertWithFreeSlot(ctx context.Context, tx bun.Tx, r *Reservati
 		return ReasonLimit, errNotClean
 	}
 	r.Slot = slot
-	return "", insertRows(ctx, tx, []Reservation{*r}, now)
+	return "", insertRows(ctx, w.DB, tx, []Reservation{*r}, now)
 }
 
 // Tombstone ends an id that has no order: a failed row with the reason, and a gate_release row in the same

@@ -28,9 +28,11 @@ func OpenSQLite(ctx context.Context, path string) (*DB, error) {
 	}
 	common := []string{"busy_timeout(5000)", "journal_mode(WAL)", "foreign_keys(1)", "synchronous(FULL)"}
 	d := &DB{
-		Write:   open(common, map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1"}, 1),
-		Read:    open(append(common, "query_only(1)"), map[string]string{"query_only": "1"}, 8),
-		dialect: dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected},
+		Write: open(common, map[string]string{"synchronous": "2", "journal_mode": "wal", "foreign_keys": "1"}, 1),
+		Read:  open(append(common, "query_only(1)"), map[string]string{"query_only": "1"}, 8),
+		// A row costs little more alone; this few make few texts, which stay parsed (see cachingConn).
+		RowsPerInsert: 4,
+		dialect:       dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected},
 	}
 	var version string
 	if err := d.Write.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {

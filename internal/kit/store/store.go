@@ -22,7 +22,10 @@ type DB struct {
 	Write *bun.DB // SQLite: one connection; every statement on it is durable when it returns
 	Read  *bun.DB
 
-	Name    string // product and version, for the banner and doctor
+	Name string // product and version, for the banner and doctor
+	// RowsPerInsert is how many short rows (up to 1 KiB each) one INSERT carries at most.
+	RowsPerInsert int
+
 	dialect dialect
 }
 
