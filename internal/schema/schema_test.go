@@ -40,12 +40,13 @@ func TestDialectsAgree(t *testing.T) {
 
 // A difference must be seen: the comparison itself can fail.
 func TestDescribeSeesDifferences(t *testing.T) {
-	base := "CREATE TABLE t (\n  a INTEGER NOT NULL CHECK (a > 0)\n);\nCREATE UNIQUE INDEX i ON t (a);\n"
+	base := "CREATE TABLE t (\n  a INTEGER NOT NULL CHECK (a > 0)\n);\nCREATE UNIQUE INDEX i ON t (a);\nALTER TABLE t ADD COLUMN b BLOB NOT NULL DEFAULT '';\n"
 	for _, other := range []string{
 		strings.Replace(base, "a INTEGER NOT NULL", "a INTEGER", 1),
 		strings.Replace(base, "a > 0", "a >= 0", 1),
 		strings.Replace(base, "UNIQUE ", "", 1),
 		strings.Replace(base, "INTEGER", "TEXT", 1),
+		strings.Replace(base, "b BLOB", "c BLOB", 1),
 	} {
 		if cmp.Equal(describe(base), describe(other)) {
 			t.Errorf("no difference seen in:\n%s", other)
@@ -99,16 +100,17 @@ func read(t *testing.T, d Dialect, name string) string {
 
 var (
 	tableRE  = regexp.MustCompile(`(?ms)^(?:CREATE|ALTER) TABLE (\w+) \(\n(.*?)\n\)`)
+	columnRE = regexp.MustCompile(`(?m)^ALTER TABLE (\w+) ADD COLUMN (.*?);`)
 	indexRE  = regexp.MustCompile(`(?m)^CREATE (UNIQUE )?INDEX (\w+) ON (\w+) \((.*?)\)`)
 	typeRE   = regexp.MustCompile(`\b(?:BIGINT|INTEGER|DOUBLE|REAL|LONGBLOB|BLOB|TEXT)\b|\bVARCHAR\(\d+\)`)
 	kinds    = map[string]string{"BIGINT": "int", "INTEGER": "int", "DOUBLE": "float", "REAL": "float", "LONGBLOB": "bytes", "BLOB": "bytes", "TEXT": "text"}
 	dialects = regexp.MustCompile(` (AUTOINCREMENT|AUTO_INCREMENT|CHARACTER SET \w+|COLLATE \w+)`)
 )
 
-// describe reads our own style of DDL: a column or a constraint a line.
+// describe reads our own style of DDL: a column or a constraint a line, or a column a statement.
 func describe(sql string) map[string][]string {
 	tables := map[string][]string{}
-	for _, m := range tableRE.FindAllStringSubmatch(sql, -1) {
+	for _, m := range append(tableRE.FindAllStringSubmatch(sql, -1), columnRE.FindAllStringSubmatch(sql, -1)...) {
 		for _, line := range strings.Split(m[2], "\n") {
 			line, _, _ = strings.Cut(line, " --")
 			line = typeRE.ReplaceAllStringFunc(strings.TrimSuffix(strings.TrimSpace(line), ","), func(s string) string {
