@@ -126,6 +126,7 @@ func (w *Writer) verdict(ctx context.Context, m queue.Message, rs []Reservation,
 func (w *Writer) write(ctx context.Context, rs []Reservation) []error {
 	refused := make([]error, len(rs))
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longPause) {
+		clear(refused) // by a try that didn't come to its end
 		err := w.once(ctx, rs, refused)
 		if err == nil {
 			return refused
@@ -179,6 +180,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 		if err := w.announce(ctx, tx, fresh, now); err != nil {
 			return err
 		}
+		failpoint.Kill(failpoint.KillBeforeStock)
 		units := map[id.ID]int64{}
 		for _, r := range fresh {
 			units[r.SaleID]++
@@ -189,6 +191,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 				return errors.Join(err, errNotClean)
 			}
 		}
+		failpoint.Kill(failpoint.KillBeforeCommit)
 		return nil
 	})
 	if w.DB.IsRejected(err) {
@@ -197,6 +200,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 	if err != nil {
 		return err
 	}
+	failpoint.Kill(failpoint.KillAfterCommit)
 	w.tell(ctx, parts)
 	return nil
 }

@@ -7,3 +7,6 @@ func On(string) bool { return false }
 
 // Every is On at each nth call for the name and this n; never in a normal build.
 func Every(int, string) bool { return false }
+
+// Kill ends the process at the pass that FAILPOINT asks for; never in a normal build.
+func Kill(string) {}

@@ -5,6 +5,7 @@ package failpoint
 import (
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -27,6 +28,38 @@ func Every(n int, name string) bool {
 	defer mu.Unlock()
 	calls[place{name, n}]++
 	return calls[place{name, n}]%n == 0
+}
+
+// Kill ends the process, as a SIGKILL does, at the pass that FAILPOINT asks for: the n-th of name:n, the first of name.
+func Kill(name string) {
+	for _, point := range on {
+		on, nth, counted := strings.Cut(point, ":")
+		if on != name {
+			continue
+		}
+		n := 1
+		if counted {
+			n, _ = strconv.Atoi(nth)
+		}
+		mu.Lock()
+		calls[place{name, 0}]++
+		pass := calls[place{name, 0}]
+		mu.Unlock()
+		if pass == n {
+			die()
+		}
+	}
+}
+
+func die() {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {} // the signal is on its way
 }
 
 // place tells two uses of one name apart by how often they strike.
