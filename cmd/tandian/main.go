@@ -53,6 +53,7 @@ type commandLine struct {
 // program is what commands get besides their own flags.
 type program struct {
 	stdout, stderr io.Writer
+	lookupEnv      func(string) (string, bool)
 	sources        *config.Sources
 }
 
@@ -64,7 +65,7 @@ func (e usageError) Unwrap() error { return e.error }
 // run is main without the process: it parses args, runs the command until ctx ends, writes errors to stderr, one line
 // each, and returns the exit code. lookupEnv reads the environment.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookupEnv func(string) (string, bool)) int {
-	p := &program{stdout: stdout, stderr: stderr, sources: config.NewSources(lookupEnv)}
+	p := &program{stdout: stdout, stderr: stderr, lookupEnv: lookupEnv, sources: config.NewSources(lookupEnv)}
 	err := p.run(ctx, args)
 	if err == nil {
 		return exitDone

@@ -32,7 +32,7 @@ func TestMistakesOfUsage(t *testing.T) {
 	}{
 		{"unknown command", nil, []string{"sell"}, []string{"unexpected argument sell; see tandian --help"}},
 		{"unknown flag", nil, []string{"serve", "--pay-windo", "1m"}, []string{`unknown flag --pay-windo, did you mean "--pay-window"?; see tandian serve --help`}},
-		{"command without subcommand", nil, []string{"bench"}, []string{`expected one of "grab", "mixed", "read", "drain", "start"; see tandian bench --help`}},
+		{"command without subcommand", nil, []string{"bench"}, []string{`expected one of "grab", "mixed", "read", "latency", "drain", ...; see tandian bench --help`}},
 		{"flag that doesn't parse", nil, []string{"serve", "--writers", "many"}, []string{`--writers: expected a valid 64 bit int but got "many"; see tandian serve --help`}},
 		{"settings, all at once", map[string]string{"TANDIAN_WRITERS": "many"}, []string{"serve", "--pay-window", "0s", "--log-level", "loud"}, []string{
 			`--writers (TANDIAN_WRITERS, writers:) (from env TANDIAN_WRITERS): expected a valid 64 bit int but got "many"`,

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"tandian/internal/app"
 )
@@ -35,6 +40,33 @@ func buildInfo() build {
 		}
 	}
 	return b
+}
+
+// commit names the source of this binary as closely as can be told: by what the toolchain wrote into it, or else, when
+// it runs inside the repository it was built from, by what is checked out there. Changes that are not committed show as
+// "-dirty".
+func commit(ctx context.Context) string {
+	if b := buildInfo(); b.Commit != "" {
+		if b.Modified {
+			return b.Commit + "-dirty"
+		}
+		return b.Commit
+	}
+	top, err := git(ctx, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return ""
+	}
+	mod, err := os.ReadFile(filepath.Join(top, "go.mod"))
+	if err != nil || !strings.HasPrefix(string(mod), "module tandian\n") {
+		return ""
+	}
+	described, _ := git(ctx, "describe", "--always", "--dirty", "--exclude=*", "--abbrev=40") // without it nothing is known
+	return described
+}
+
+func git(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "git", args...).Output()
+	return strings.TrimSpace(string(out)), err
 }
 
 type versionCommand struct {

@@ -124,7 +124,7 @@ func TestGrabByAddressAlone(t *testing.T) {
 			t.Parallel()
 			o := small(t, fault)
 			o.Exe, _ = os.Executable()
-			s, err := newServer(o.withDefaults(), func(err error) { t.Error(err) })
+			s, err := newServer(o.withDefaults(), nil, func(err error) { t.Error(err) })
 			if err != nil {
 				t.Fatal(err)
 			}

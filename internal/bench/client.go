@@ -172,10 +172,11 @@ func readResponse(br *bufio.Reader, buf []byte) (resp response, keep bool, err e
 // clients is the fixed set of connections of a run.
 type clients []*conn
 
-func newClients(t target, n int) clients {
+// newClients makes n connections, to each target in turn.
+func newClients(n int, targets ...target) clients {
 	cs := make(clients, n)
 	for i := range cs {
-		cs[i] = &conn{target: t}
+		cs[i] = &conn{target: targets[i%len(targets)]}
 	}
 	return cs
 }
@@ -209,6 +210,24 @@ func (cs clients) loop(ctx context.Context, d time.Duration, fn func(c *conn, i 
 		n.Add(1)
 	})
 	return n.Load()
+}
+
+// pace is an open loop: fn runs for 0…n-1, the i-th when it is due, the time due(i) after now, or as soon after as a
+// connection is free. fn is told when it was due. Whoever measures from then on counts what a slow answer does to those
+// behind it.
+func (cs clients) pace(ctx context.Context, n int, due func(i int) time.Duration, fn func(c *conn, i int, due time.Time)) {
+	start := time.Now()
+	cs.each(ctx, n, func(c *conn, i int) {
+		at := start.Add(due(i))
+		if sleep(ctx, time.Until(at)) == nil {
+			fn(c, i, at)
+		}
+	})
+}
+
+// evenly is a due of pace: rate a second.
+func evenly(rate float64) func(int) time.Duration {
+	return func(i int) time.Duration { return time.Duration(float64(i) / rate * float64(time.Second)) }
 }
 
 func (cs clients) close() {

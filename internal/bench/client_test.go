@@ -174,7 +174,7 @@ func FuzzReadResponse(f *testing.F) {
 }
 
 func TestEachRunsEveryIndexOnce(t *testing.T) {
-	cs := newClients(target{}, 8)
+	cs := newClients(8, target{})
 	var counts [1000]atomic.Int32
 	cs.each(t.Context(), len(counts), func(_ *conn, i int) { counts[i].Add(1) })
 	for i := range counts {

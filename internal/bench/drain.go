@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,28 +23,25 @@ type DrainRate struct {
 	RPS     *float64 `json:"rps"` // rows per second between the first and the last seen
 }
 
-// held are the flags of a server that accepts orders and writes none.
-const held = "--writers=0"
+// held are the flags of a server that accepts orders and writes none, and does not take their age for a loss.
+var held = []string{"--writers=0", "--sweep-after=30m"}
+
+// naiveOrders bounds what is written one by one: the rate is known by then.
+const naiveOrders = 5000
 
 // Drain fills the queue of a server whose writers are held (Options.Stock orders), starts them and measures how fast
-// rows appear; then once more with a writer that takes one order at a time. It needs Options.Self and an embedded
-// store. Errors are as those of Grab.
+// rows appear; then once more with a consumer that takes one order at a time: embedded, a writer with a batch of one; in
+// production mode the least that any consumer could do, see naive. It needs Options.Self. Errors are as those of Grab.
 func Drain(ctx context.Context, o Options) (Report, error) {
 	if o.URL != "" {
 		return Report{}, &UsageError{errors.New("drain holds and releases the writers of its own server: use --self")}
 	}
 	return conduct(ctx, "drain", o, func(ctx context.Context, r *run) (Report, error) {
-		if r.db == nil {
-			return Report{}, errors.New("drain reads the server's own database: unset the addresses of other stores")
-		}
 		g, f := newGrab(r), &DrainFigures{}
-		if err := g.drain(ctx, &f.Batched); err != nil {
+		if err := g.drain(ctx, r.opts.Stock, &f.Batched); err != nil {
 			return Report{}, err
 		}
-		if err := g.restart(ctx, held); err != nil {
-			return Report{}, err
-		}
-		if err := g.drain(ctx, &f.Naive, "--writer-batch=1"); err != nil {
+		if err := g.drainNaively(ctx, min(r.opts.Stock, naiveOrders), &f.Naive); err != nil {
 			return Report{}, err
 		}
 		f.Speedup = ratio(f.Batched.RPS, f.Naive.RPS)
@@ -56,21 +54,51 @@ func Drain(ctx context.Context, o Options) (Report, error) {
 		report := r.newReport()
 		report.Drain, report.Invariants = f, &verdict
 		return report, nil
-	}, held)
+	}, held...)
 }
 
 // restart ends the server and starts it anew with flags.
 func (g *grab) restart(ctx context.Context, flags ...string) error {
-	g.server.stop()
-	if err := g.server.start(ctx, flags...); err != nil {
+	g.servers.stop()
+	if err := g.servers.start(ctx, flags...); err != nil {
 		return err
 	}
-	return g.connect(ctx, g.server.address())
+	return g.connect(ctx, g.servers.addresses()...)
 }
 
-// drain queues the orders of a new sale while the writers are held, and measures a server with flags writing them.
-func (g *grab) drain(ctx context.Context, rate *DrainRate, flags ...string) error {
-	if err := g.fill(ctx); err != nil {
+// drain queues n orders of a new sale while the writers are held, and measures a server with flags writing them.
+func (g *grab) drain(ctx context.Context, n int, rate *DrainRate, flags ...string) error {
+	if err := g.queueUp(ctx, n, rate); err != nil {
+		return err
+	}
+	return g.watch(ctx, rate, func(context.Context) error { return g.restart(ctx, flags...) }) // rows come before the server says that it is ready
+}
+
+// drainNaively is drain one order at a time, each in a message of its own.
+func (g *grab) drainNaively(ctx context.Context, n int, rate *DrainRate) error {
+	const alone = "--writer-batch=1"
+	if err := g.restart(ctx, append(slices.Clone(held), alone)...); err != nil {
+		return err
+	}
+	if g.stores == nil || g.opts.Broker == "stream" {
+		return g.drain(ctx, n, rate, alone)
+	}
+	if err := g.queueUp(ctx, n, rate); err != nil {
+		return err
+	}
+	err := g.watch(ctx, rate, func(ctx context.Context) error {
+		return consumeNaively(ctx, g.opts.Stores.RabbitMQURL, g.stores.dsn, int(rate.Orders))
+	})
+	if err != nil {
+		return err
+	}
+	// The gate has not heard of these rows; the sweeper of a server that writes will tell it.
+	return g.restart(ctx, "--sweep-after=2s")
+}
+
+// queueUp fills the queue with the orders of a new sale and counts them.
+func (g *grab) queueUp(ctx context.Context, n int, rate *DrainRate) error {
+	if err := g.fill(ctx, n); err != nil {
 		return err
 	}
 	sale := len(g.sales) - 1
@@ -88,25 +116,30 @@ func (g *grab) drain(ctx context.Context, rate *DrainRate, flags ...string) erro
 	case rate.Orders == 0:
 		return errors.New("no order was accepted")
 	}
-	g.meter.enter("drain", int(rate.Orders))
-	watch, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
-	defer cancel()
-	started := make(chan error, 1)
-	go func() { started <- g.restart(ctx, flags...) }() // rows come before the server says that it is ready
-	g.stalled = g.watchRows(watch, sale, rate) != nil   // judged, not failed: the sale will not be at rest
-	return <-started
+	return nil
 }
 
-// fill makes users and a sale and lets them buy it up.
-func (g *grab) fill(ctx context.Context) error {
-	users := (g.opts.Stock + g.opts.Limit - 1) / g.opts.Limit
+// watch measures the rows of the newest sale while consume, run beside it, brings them.
+func (g *grab) watch(ctx context.Context, rate *DrainRate, consume func(context.Context) error) error {
+	g.meter.enter("drain", int(rate.Orders))
+	ctx, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- consume(ctx) }()
+	g.stalled = g.watchRows(ctx, len(g.sales)-1, rate) != nil // judged, not failed: the sale will not be at rest
+	return <-ended
+}
+
+// fill makes users and a sale of n units and lets them buy it up.
+func (g *grab) fill(ctx context.Context, n int) error {
+	users := (n + g.opts.Limit - 1) / g.opts.Limit
 	first := len(g.tokens)
 	tokens, err := g.api.testUsers(ctx, users)
 	if err != nil {
 		return err
 	}
 	g.tokens = append(g.tokens, tokens...)
-	if err := g.open(ctx, g.opts.Stock, g.opts.Limit, 0, 4*maxDuration); err != nil {
+	if err := g.open(ctx, n, g.opts.Limit, 0, 4*maxDuration); err != nil {
 		return err
 	}
 	sale := len(g.sales) - 1

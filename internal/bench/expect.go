@@ -36,7 +36,7 @@ const (
 var metrics = map[string]metricKind{
 	"p50": milliseconds, "p95": milliseconds, "p99": milliseconds, "max": milliseconds, "drain": milliseconds,
 	"errors": share, "refused": share, "oversell": number, "overlimit": number, "dup": number, "lost": number, "ghost": number,
-	"accept": number, "written": number, "rps": number, "ratio": number, "cpu": number, "soldoutcpu": number,
+	"accept": number, "written": number, "rps": number, "ratio": number, "cpu": number, "soldoutcpu": number, "p99ratio": number,
 }
 
 // ParseExpect reads a comma-separated list of thresholds. The empty list is valid.

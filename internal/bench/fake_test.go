@@ -68,7 +68,7 @@ func serveFake(args []string) error {
 	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
 	dir, addr, ready := fs.String("data-dir", "", ""), fs.String("addr", "", ""), fs.String("ready-file", "", "")
 	writers, batch := fs.Int("writers", 1, ""), fs.Int("writer-batch", 200, "")
-	for _, ignored := range []string{"admin-addr", "limit-global", "limit-ip", "limit-user", "broker"} {
+	for _, ignored := range []string{"admin-addr", "limit-global", "limit-ip", "limit-user", "sweep-after"} {
 		fs.String(ignored, "", "")
 	}
 	fs.Bool("demo", false, "")

@@ -43,9 +43,10 @@ type grab struct {
 // grabSlice is a stretch of the main sale and the drain after it.
 type grabSlice struct {
 	Tally
-	work                  // requests and time of the load; CPU up to rest
-	plain   bool          // nobody repeated, rivalled himself or looked his order up
-	written time.Duration // from the first request to the last row
+	work                           // requests and time of the load; CPU up to rest
+	ops     struct{ from, to int } // its part of the history
+	plain   bool                   // nobody repeated, rivalled himself or looked his order up
+	written time.Duration          // from the first request to the last row
 }
 
 func newGrab(r *run) *grab { return &grab{run: r, planted: map[string]bool{}} }
@@ -131,30 +132,31 @@ func (g *grab) rush(ctx context.Context) error {
 		if load.Err() != nil {
 			break
 		}
-		g.slices = append(g.slices, g.slice(ctx, load, p))
+		g.slice(ctx, load, p, g.opts.Rate)
 		g.times.add(g.timeRequests(ctx))
 	}
 	return ctx.Err()
 }
 
-// slice lets the visitors of one part in while load lasts, and waits for rest.
-func (g *grab) slice(ctx, load context.Context, p part) grabSlice {
+// slice lets the visitors of one part in while load lasts, at a rate of ticks a second if it isn't 0, and waits for rest.
+func (g *grab) slice(ctx, load context.Context, p part, rate float64) grabSlice {
 	g.meter.enter("POST orders", len(p.visits))
 	s := grabSlice{plain: p.plain}
-	from, reads, before, start := len(g.history.Ops), g.meter.reads.Load(), g.usage(), time.Now()
-	g.clients.each(load, len(p.visits), func(c *conn, i int) {
+	s.ops.from = len(g.history.Ops)
+	reads, before, start := g.meter.reads.Load(), g.usage(), time.Now()
+	visit := func(c *conn, i int, due time.Time) {
 		g.meter.done.Add(1)
-		arrival := time.Time{}
-		if g.opts.Rate > 0 {
-			arrival = start.Add(time.Duration(float64(p.visits[i].tick-p.visits[0].tick) / g.opts.Rate * float64(time.Second)))
-			if sleep(load, time.Until(arrival)) != nil {
-				return
-			}
-		}
-		g.visit(ctx, c, p.visits[i], arrival)
-	})
+		g.visit(ctx, c, p.visits[i], due)
+	}
+	if rate > 0 {
+		tick := evenly(rate)
+		g.clients.pace(load, len(p.visits), func(i int) time.Duration { return tick(p.visits[i].tick - p.visits[0].tick) }, visit)
+	} else {
+		g.clients.each(load, len(p.visits), func(c *conn, i int) { visit(c, i, time.Time{}) })
+	}
 	s.took = time.Since(start)
-	for _, op := range g.history.Ops[from:] {
+	s.ops.to = len(g.history.Ops)
+	for _, op := range g.history.Ops[s.ops.from:] {
 		s.Tally.add(op)
 	}
 	s.requests = int64(s.Attempted) + g.meter.reads.Load() - reads
@@ -166,13 +168,14 @@ func (g *grab) slice(ctx, load context.Context, p part) grabSlice {
 	written, after := g.drained(ctx, mainSale, start, want)
 	s.written = written
 	s.charge(before, after)
+	g.slices = append(g.slices, s)
 	return s
 }
 
 // visit is one user's stay. Latency counts from arrival, or from the first request if that is zero.
 func (g *grab) visit(ctx context.Context, c *conn, v visit, arrival time.Time) {
-	if slices.Contains(g.killAt, g.served.Add(1)) {
-		g.server.kill(ctx)
+	if i := slices.Index(g.killAt, g.served.Add(1)); i >= 0 {
+		g.servers[i%len(g.servers)].kill(ctx)
 	}
 	var first Op
 	for i := range v.tries {
@@ -214,11 +217,11 @@ func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, k
 		}
 	}
 	end := time.Now()
-	op.End = end.Sub(g.meter.begun)
+	op.End, op.Waited = end.Sub(g.meter.begun), end.Sub(arrival)
 	op.Replay = op.Outcome == Accepted && op.ID == known
 	g.history.add(op)
 	if op.Sale == mainSale {
-		g.meter.attempted(op, end.Sub(arrival))
+		g.meter.attempted(op)
 	}
 	return op
 }

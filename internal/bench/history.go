@@ -43,6 +43,7 @@ type Op struct {
 	User       int
 	Key        int           // the attempt's Idempotency-Key; equal numbers of one user are equal keys
 	Start, End time.Duration // since the run began
+	Waited     time.Duration // from when the request was due to the answer
 	Outcome    Outcome
 	ID         string    // Accepted: the order's id
 	IDs        []string  // LimitReached: the orders named
@@ -113,4 +114,8 @@ func (t *Tally) add(op Op) {
 	default:
 		t.Refused++
 	}
+}
+
+func (t Tally) plus(o Tally) Tally {
+	return Tally{t.Attempted + o.Attempted, t.Accepted + o.Accepted, t.SoldOut + o.SoldOut, t.Repeat + o.Repeat, t.Refused + o.Refused, t.Errors + o.Errors}
 }

@@ -81,9 +81,9 @@ func (m *meter) run(ctx context.Context, w io.Writer) {
 	}
 }
 
-// attempted counts an answered attempt and how long the buyer waited.
-func (m *meter) attempted(op Op, waited time.Duration) {
-	m.latency.record(waited)
+// attempted counts an answered attempt.
+func (m *meter) attempted(op Op) {
+	m.latency.record(op.Waited)
 	if op.Replay {
 		m.replays.Add(1)
 		return

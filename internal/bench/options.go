@@ -15,21 +15,24 @@ import (
 // Options say what to load, how hard, and what to expect. The command line reads the tags; a caller may leave fields
 // zero and gets the same defaults.
 type Options struct {
-	URL      string        `name:"url" placeholder:"URL" help:"Server to load. Without it a server of our own is started, as with --self."`
-	Self     bool          `help:"Start the server as a child on a temporary folder and read its database directly."`
-	Users    int           `default:"5000" help:"Buyers; each tries at least once."`
-	Stock    int           `default:"500" help:"Units on sale; for drain: orders to queue."`
-	Limit    int           `default:"1" help:"Units one user may own; each user tries that often."`
-	Clients  int           `default:"64" help:"Connections; without --rate each sends its next request when the last is answered."`
-	Rate     float64       `placeholder:"R" help:"Arrivals per second (open loop; latency counts from the intended start)."`
-	Duration time.Duration `default:"60s" help:"Upper bound of the load; the time reads take in all."`
-	Broker   string        `default:"" enum:",sql,rabbit,stream" help:"Queue of the server started here: sql, rabbit or stream."`
-	Expect   string        `placeholder:"LIST" help:"Thresholds, such as 'p99<80ms,errors<0.1%,oversell=0,dup=0'."`
-	Kill     int           `help:"Kill the server started here that many times in mid-sale; it is restarted on its folder."`
-	Seed     uint64        `help:"Seed of the plan (who comes when and who comes twice); 0 draws one."`
-	JSON     bool          `name:"json" help:"Print the report as JSON."`
-	Out      string        `placeholder:"DIR" help:"Write report.json, report.html and plot.svg there."`
-	Lang     string        `default:"zh" enum:"zh,en" help:"Language of the report: zh or en."`
+	URL       string        `name:"url" placeholder:"URL" help:"Server to load. Without it a server of our own is started, as with --self."`
+	Self      bool          `help:"Start the server as a child and read its database directly: embedded on a temporary folder, or in production mode when TANDIAN_MYSQL_DSN, TANDIAN_REDIS_ADDR and TANDIAN_RABBITMQ_URL are set. Then a database <name>_bench is made and dropped again, and Redis and the queues must be empty (see --wipe)."`
+	Users     int           `default:"5000" help:"Buyers; each tries at least once."`
+	Stock     int           `default:"500" help:"Units on sale; for drain: orders to queue."`
+	Limit     int           `default:"1" help:"Units one user may own; each user tries that often."`
+	Clients   int           `default:"64" help:"Connections; without --rate each sends its next request when the last is answered."`
+	Rate      float64       `placeholder:"R" help:"Arrivals per second (open loop; latency counts from the intended start)."`
+	Duration  time.Duration `default:"60s" help:"Upper bound of the load; the time reads take in all."`
+	Instances int           `default:"1" help:"Servers to start on the same stores; the load is spread over them. More than one needs the production mode."`
+	Delayed   int           `help:"Messages to leave waiting in a delay queue of RabbitMQ meanwhile."`
+	Broker    string        `default:"" enum:",sql,rabbit,stream" help:"Queue of the server started here: sql (embedded, whatever stores the environment names), rabbit or stream (both need them)."`
+	Expect    string        `placeholder:"LIST" help:"Thresholds, such as 'p99<80ms,errors<0.1%,oversell=0,dup=0'."`
+	Kill      int           `help:"Kill the server started here (with --instances, one after the other) that many times in mid-sale; it is restarted."`
+	Wipe      bool          `help:"Empty Redis and the queues before and after a run in production mode, whatever they hold. Those started by scripts/services are emptied in any case."`
+	Seed      uint64        `help:"Seed of the plan (who comes when and who comes twice); 0 draws one."`
+	JSON      bool          `name:"json" help:"Print the report as JSON."`
+	Out       string        `placeholder:"DIR" help:"Write report.json, report.html and plot.svg there."`
+	Lang      string        `default:"zh" enum:"zh,en" help:"Language of the report: zh or en."`
 
 	LimitGlobal int `name:"limit-global" default:"1000000" help:"Requests per second the server started here lets through."`
 	LimitIP     int `name:"limit-ip" default:"1000000" help:"The same per address."`
@@ -42,6 +45,7 @@ type Options struct {
 
 	Exe    string    `kong:"-"` // program to start for Self; default os.Executable()
 	Env    []string  `kong:"-"` // added to the inherited environment of the child
+	Stores Stores    `kong:"-"` // of the production mode; zero = embedded
 	Commit string    `kong:"-"` // revision printed in the report
 	Stdout io.Writer `kong:"-"`
 	Stderr io.Writer `kong:"-"`
@@ -54,6 +58,9 @@ const (
 	maxLimit    = 63 // the server keeps a user's slots in one bitmask
 	maxDuration = time.Hour
 	maxKills    = 10
+
+	maxInstances = 8
+	maxDelayed   = 1_000_000
 )
 
 // UsageError says that the options ask for something that can't be run.
@@ -70,6 +77,9 @@ func (o Options) withDefaults() Options {
 		o.Seed = uint64(time.Now().UnixNano())%1_000_000 + 1
 	}
 	o.Self = o.Self || o.URL == ""
+	if !o.Self || o.Broker == "sql" {
+		o.Stores = Stores{}
+	}
 	if o.Stdout == nil {
 		o.Stdout = io.Discard
 	}
@@ -104,7 +114,16 @@ func (o Options) validate() error {
 		}
 	}
 	u, err := url.Parse(o.URL)
+	production := o.production()
 	switch {
+	case production && (o.Stores.RedisAddr == "" || o.Stores.RabbitMQURL == ""):
+		return errors.New("the production mode needs all of TANDIAN_MYSQL_DSN, TANDIAN_REDIS_ADDR and TANDIAN_RABBITMQ_URL")
+	case !production && (o.Broker == "rabbit" || o.Broker == "stream"):
+		return fmt.Errorf("--broker %s needs --self and the production stores: set TANDIAN_MYSQL_DSN, TANDIAN_REDIS_ADDR and TANDIAN_RABBITMQ_URL", o.Broker)
+	case o.Instances < 1 || o.Instances > maxInstances || o.Instances > 1 && !production:
+		return fmt.Errorf("--instances must be 1 to %d, and more than 1 needs --self and the production stores", maxInstances)
+	case o.Delayed < 0 || o.Delayed > maxDelayed || o.Delayed > 0 && (!production || o.Broker == "stream"):
+		return fmt.Errorf("--delayed must be at most %d and needs --self and RabbitMQ", maxDelayed)
 	case o.Duration < 0 || o.Duration > maxDuration:
 		return fmt.Errorf("--duration must be at most %v", maxDuration)
 	case o.Rate < 0 || o.Rate > 1e6:
@@ -118,6 +137,9 @@ func (o Options) validate() error {
 	}
 	return nil
 }
+
+// production tells that the server started here uses stores of its own.
+func (o Options) production() bool { return o.Stores.MySQLDSN != "" }
 
 // commandLine is a command that repeats the run, seed included.
 func (o Options) commandLine(mode string) string {

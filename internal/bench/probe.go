@@ -116,7 +116,7 @@ func (g *grab) conflict(ctx context.Context, user int) error {
 		}
 		owners = append(owners, id)
 	}
-	planted, err := plant(ctx, g.server.dir, template.ID, g.sales[probeSale].ID, owners)
+	planted, err := g.plant(ctx, template.ID, g.sales[probeSale].ID, owners)
 	if err != nil {
 		return err
 	}

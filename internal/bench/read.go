@@ -47,27 +47,21 @@ func (r *run) readSlice(ctx context.Context, d time.Duration, failed *int64) wor
 	r.meter.enter("GET shops/{id}", 0)
 	shop := "/api/v1/shops/" + r.shop
 	pages := [2]struct{ path, mark string }{{shop, `"id":"` + r.shop + `"`}, {shop + "/vouchers", `"items":`}}
-	return r.measure(func() int64 {
-		start := time.Now()
-		read := func(c *conn, i int) {
-			from := time.Now()
-			if r.opts.Rate > 0 {
-				from = start.Add(time.Duration(float64(i) / r.opts.Rate * float64(time.Second)))
-				_ = sleep(ctx, time.Until(from)) // a cancelled run ends after this request
-			}
-			page := pages[i%2]
-			resp, err := c.send(http.MethodGet, page.path, "", "")
-			r.meter.latency.record(time.Since(from))
-			r.meter.reads.Add(1)
-			if err != nil || resp.status != http.StatusOK || !bytes.Contains(resp.body, []byte(page.mark)) {
-				atomic.AddInt64(failed, 1)
-			}
+	read := func(c *conn, i int, from time.Time) {
+		page := pages[i%2]
+		resp, err := c.send(http.MethodGet, page.path, "", "")
+		r.meter.latency.record(time.Since(from))
+		r.meter.reads.Add(1)
+		if err != nil || resp.status != http.StatusOK || !bytes.Contains(resp.body, []byte(page.mark)) {
+			atomic.AddInt64(failed, 1)
 		}
+	}
+	return r.measure(func() int64 {
 		if r.opts.Rate == 0 {
-			return r.clients.loop(ctx, d, read)
+			return r.clients.loop(ctx, d, func(c *conn, i int) { read(c, i, time.Now()) })
 		}
 		n := int(r.opts.Rate * d.Seconds())
-		r.clients.each(ctx, n, read)
+		r.clients.pace(ctx, n, evenly(r.opts.Rate), read)
 		return int64(n)
 	})
 }

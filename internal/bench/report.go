@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,30 +10,43 @@ import (
 	"time"
 )
 
-// Report is the result of a run. Of Grab, Read, Drain and Start exactly one is set; in JSON its fields stand beside the
-// common ones.
+// Report is the result of a run. Of Grab, Read, Latency, Drain and Start exactly one is set; in JSON its fields stand
+// beside the common ones.
 type Report struct {
-	Mode        string        `json:"-"` // written first by MarshalJSON
-	Grab        *GrabFigures  `json:"-"` // also of mode mixed
-	Read        *ReadFigures  `json:"-"`
-	Drain       *DrainFigures `json:"-"`
-	Start       *StartFigures `json:"-"`
-	Invariants  *Invariants   `json:"invariants,omitempty"` // nil for a mode that sells nothing
-	LatencyMs   Latency       `json:"latencyMs"`
-	Checks      []Check       `json:"expect,omitempty"`
-	Server      string        `json:"server"` // its address, or "self"
-	Clients     int           `json:"clients"`
-	Rate        float64       `json:"rate,omitempty"`   // arrivals per second; 0 for a closed loop
-	Limits      *Limits       `json:"limits,omitempty"` // of a server started here
-	Restarts    int           `json:"restarts"`
-	Machine     string        `json:"machine"`
-	Commit      string        `json:"commit,omitempty"`
-	StartedAt   time.Time     `json:"startedAt"`
-	Seconds     float64       `json:"seconds"`
-	CommandLine string        `json:"commandLine"`
-	Curve       []Point       `json:"curve,omitempty"`
+	Mode        string          `json:"-"` // written first by MarshalJSON
+	Grab        *GrabFigures    `json:"-"` // also of mode mixed
+	Read        *ReadFigures    `json:"-"`
+	Latency     *LatencyFigures `json:"-"`
+	Drain       *DrainFigures   `json:"-"`
+	Start       *StartFigures   `json:"-"`
+	Invariants  *Invariants     `json:"invariants,omitempty"` // nil for a mode that sells nothing
+	LatencyMs   Latency         `json:"latencyMs"`
+	Checks      []Check         `json:"expect,omitempty"`
+	Server      string          `json:"server"`            // its address, or "self"
+	Backend     string          `json:"backend,omitempty"` // of a server started here: embedded or production
+	Broker      string          `json:"broker,omitempty"`  // likewise
+	Stores      []string        `json:"stores,omitempty"`  // of the production mode, with versions
+	Instances   int             `json:"instances,omitempty"`
+	Delayed     *Delayed        `json:"delayed,omitempty"`
+	Clients     int             `json:"clients"`
+	Rate        float64         `json:"rate,omitempty"`   // arrivals per second; 0 for a closed loop
+	Limits      *Limits         `json:"limits,omitempty"` // of a server started here
+	Restarts    int             `json:"restarts"`
+	Machine     string          `json:"machine"`
+	Commit      string          `json:"commit,omitempty"`
+	StartedAt   time.Time       `json:"startedAt"`
+	Seconds     float64         `json:"seconds"`
+	CommandLine string          `json:"commandLine"`
+	Curve       []Point         `json:"curve,omitempty"`
 
 	lang string
+}
+
+// Delayed is what waited in a delay queue during the run.
+type Delayed struct {
+	Queue    string `json:"queue"`
+	Messages int    `json:"messages"` // put there before the load
+	Left     int    `json:"left"`     // still there after it
 }
 
 // Limits are the request rates the server lets through.
@@ -53,18 +67,19 @@ type GrabFigures struct {
 	} `json:"stock"`
 	LimitPerUser int `json:"limitPerUser"`
 	Tally
-	Reads               int64    `json:"reads,omitempty"`
-	AcceptRPS           *float64 `json:"acceptRps"`
-	WrittenRPS          *float64 `json:"writtenRps"`
-	TimeRPS             *float64 `json:"timeRps"`
-	RatioToTime         *float64 `json:"ratioToTime"`
-	SoldOutRatioToTime  *float64 `json:"soldOutRatioToTime"`
-	CPURatio            *float64 `json:"cpuRatio"`
-	SoldOutCPURatio     *float64 `json:"soldOutCpuRatio"`
-	CPUMicrosPerOrder   *float64 `json:"cpuMicrosPerOrder"`
-	CPUMicrosPerSoldOut *float64 `json:"cpuMicrosPerSoldOut"`
-	CPUMicrosPerTime    *float64 `json:"cpuMicrosPerTime"`
-	DrainMs             float64  `json:"drainMs"` // the longest drain after a slice
+	Reads               int64              `json:"reads,omitempty"`
+	AcceptRPS           *float64           `json:"acceptRps"`
+	WrittenRPS          *float64           `json:"writtenRps"`
+	TimeRPS             *float64           `json:"timeRps"`
+	RatioToTime         *float64           `json:"ratioToTime"`
+	SoldOutRatioToTime  *float64           `json:"soldOutRatioToTime"`
+	CPURatio            *float64           `json:"cpuRatio"`
+	SoldOutCPURatio     *float64           `json:"soldOutCpuRatio"`
+	CPUMicrosPerOrder   *float64           `json:"cpuMicrosPerOrder"`
+	CPUMicrosPerSoldOut *float64           `json:"cpuMicrosPerSoldOut"`
+	CPUMicrosPerTime    *float64           `json:"cpuMicrosPerTime"`             // of the servers alone
+	CPUMicrosByProgram  map[string]float64 `json:"cpuMicrosByProgram,omitempty"` // parts of cpuMicrosPerOrder
+	DrainMs             float64            `json:"drainMs"`                      // the longest drain after a slice
 	Orders              struct {
 		Live   int64 `json:"live"`
 		Failed int64 `json:"failed"`
@@ -75,13 +90,17 @@ type GrabFigures struct {
 func (r *run) newReport() Report {
 	rep := Report{
 		Mode: r.mode, LatencyMs: r.meter.latency.snapshot().latency(), Server: "self", Clients: r.opts.Clients, Rate: r.opts.Rate,
-		Restarts: r.restarts(), Machine: machine(), Commit: r.opts.Commit, StartedAt: r.meter.begun,
+		Restarts: r.servers.restarts(), Machine: machine(), Commit: r.opts.Commit, StartedAt: r.meter.begun,
 		Seconds: time.Since(r.meter.begun).Seconds(), CommandLine: r.opts.commandLine(r.mode), Curve: r.meter.points, lang: r.opts.Lang,
 	}
-	if r.server != nil {
-		rep.Limits = &Limits{r.opts.LimitGlobal, r.opts.LimitIP, r.opts.LimitUser}
-	} else {
+	if r.servers == nil {
 		rep.Server = r.opts.URL
+		return rep
+	}
+	rep.Limits = &Limits{r.opts.LimitGlobal, r.opts.LimitIP, r.opts.LimitUser}
+	rep.Instances, rep.Backend, rep.Broker, rep.Delayed = len(r.servers), "embedded", "sql", r.delayed
+	if r.stores != nil {
+		rep.Backend, rep.Broker, rep.Stores = "production", cmp.Or(r.opts.Broker, "rabbit"), r.stores.names
 	}
 	return rep
 }
@@ -107,6 +126,7 @@ func (g *grab) report(f Facts, v Invariants) Report {
 	}
 	fig.CPUMicrosPerTime = g.times.cpuPer(g.times.requests)
 	fig.CPUMicrosPerOrder = sold.cpuPer(int64(sold.Accepted))
+	fig.CPUMicrosByProgram = sold.byProgram(int64(sold.Accepted))
 	fig.CPUMicrosPerSoldOut = gone.cpuPer(int64(gone.SoldOut))
 	if g.reads == 0 { // else the reads' CPU time would be charged to the orders
 		fig.CPURatio = ratio(fig.CPUMicrosPerOrder, fig.CPUMicrosPerTime)
@@ -156,6 +176,10 @@ func (r Report) value(t Threshold) *float64 {
 	case r.Read != nil:
 		f := r.Read
 		known["rps"], known["ratio"], known["cpu"], known["errors"] = f.RPS, f.RatioToTime, f.CPURatio, t.of(int(f.Errors), int(f.Requests))
+	case r.Latency != nil:
+		f := r.Latency
+		known["rps"], known["p99ratio"] = f.MaxRPS, f.P99Ratio
+		known["errors"], known["refused"] = t.of(f.Tally.Errors, f.Tally.Attempted), t.of(f.Tally.Refused, f.Tally.Attempted)
 	case r.Drain != nil:
 		f := r.Drain
 		ms := f.Batched.Seconds * 1000
@@ -171,7 +195,7 @@ func (r Report) MarshalJSON() ([]byte, error) {
 		Mode string `json:"mode"`
 	}{r.Mode}
 	var members [][]byte
-	for _, part := range []any{mode, r.Grab, r.Read, r.Drain, r.Start, (*common)(&r)} {
+	for _, part := range []any{mode, r.Grab, r.Read, r.Latency, r.Drain, r.Start, (*common)(&r)} {
 		b, err := json.Marshal(part)
 		if err != nil {
 			return nil, err

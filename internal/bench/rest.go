@@ -21,14 +21,17 @@ func (g *grab) drained(ctx context.Context, sale int, start time.Time, want int6
 	defer cancel()
 	var rows, stuck int64
 	defer func() { g.stuck += stuck }()
+	count, exact := g.rows, false
 	for changed, pause := time.Now(), 2*time.Millisecond; ; pause = min(2*pause, maxPause) {
-		n, err := g.rows(ctx, sale)
+		n, err := count(ctx, sale)
 		switch now := time.Now(); {
 		case err != nil: // busy or restarting
 		case n >= want && written == 0:
 			written = now.Sub(start)
 		case n != rows:
 			rows, changed = n, now
+		case n < want && now.Sub(changed) >= stallAfter && g.db != nil && !exact:
+			count, exact = g.count, true // orders that failed, perhaps
 		case n < want && now.Sub(changed) >= stallAfter:
 			stuck, changed = max(stuck, g.abandoned(ctx, sale, want-n)), now
 		}
@@ -46,21 +49,26 @@ func (g *grab) drained(ctx context.Context, sale int, start time.Time, want int6
 	}
 }
 
-// rows counts a sale's orders, in the file if possible: the console's answer would cost the server CPU time that no
-// order has caused.
+// rows counts a sale's orders, in the database if possible, where those that failed are left out: the console's answer
+// would cost the server CPU time that no order has caused.
 func (g *grab) rows(ctx context.Context, sale int) (int64, error) {
 	if g.db != nil {
-		return g.db.written(ctx, g.sales[sale].ID)
+		return g.db.taken(ctx, g.sales[sale].ID)
 	}
 	s, err := g.state(ctx, g.sales[sale].ID)
 	return s.DB.Live + s.DB.Failed, err
+}
+
+// count counts the rows themselves.
+func (g *grab) count(ctx context.Context, sale int) (int64, error) {
+	return g.db.written(ctx, g.sales[sale].ID)
 }
 
 // abandoned is how many of the missing rows nobody is about to write. After a kill a scan may rightly have to find
 // them; then it is none.
 func (g *grab) abandoned(ctx context.Context, sale int, missing int64) int64 {
 	s, err := g.state(ctx, g.sales[sale].ID)
-	if err != nil || !s.queueEmpty() || g.restarts() > 0 {
+	if err != nil || !s.queueEmpty() || g.servers.restarts() > 0 {
 		return 0
 	}
 	return missing

@@ -16,14 +16,17 @@ type run struct {
 	opts    Options
 	mode    string
 	expect  []Threshold
-	server  *server   // nil with --url
-	db      *database // nil unless the server is ours and embedded
+	stores  *stores   // nil unless the server is ours and in production mode
+	servers fleet     // nil with --url
+	db      *database // nil with --url
 	api     *api
 	clients clients
 	meter   *meter
 	tokens  []string      // of the test users
 	shop    string        // id of the hot shop
 	timed   atomic.Uint64 // requests of GET /time so far
+
+	delayed *Delayed // nil if none were asked for
 
 	stopMeter func() // stops drawing and waits for it; may be called twice
 }
@@ -43,6 +46,7 @@ func conduct(ctx context.Context, mode string, o Options, body func(context.Cont
 		return Report{}, err
 	}
 	report, err := body(ctx, r)
+	err = errors.Join(err, r.countDelayed())
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -60,28 +64,49 @@ func (r *run) begin(ctx context.Context, cancel context.CancelCauseFunc, flags [
 	if !r.opts.Self {
 		return r.connect(ctx, r.opts.URL)
 	}
-	if r.server, err = newServer(r.opts, cancel); err != nil {
+	if r.opts.production() {
+		if r.stores, err = openStores(ctx, r.opts.Stores, r.opts.Wipe); err != nil {
+			return err
+		}
+	}
+	if r.servers, err = newFleet(r.opts, r.stores.environment(), cancel); err != nil {
 		return err
 	}
-	if err := r.server.start(ctx, flags...); err != nil {
+	if err := r.servers.start(ctx, flags...); err != nil {
 		return err
 	}
-	if r.db, err = openDatabase(r.server.dir); err != nil {
+	if r.db, err = r.openDatabase(); err != nil {
 		return err
 	}
-	return r.connect(ctx, r.server.address())
+	if err := r.delay(ctx); err != nil {
+		return err
+	}
+	return r.connect(ctx, r.servers.addresses()...)
 }
 
-// connect signs the operator in at the server and picks a shop.
-func (r *run) connect(ctx context.Context, address string) error {
-	t, err := newTarget(address)
-	if err != nil {
-		return err
+// openDatabase opens what the servers write to.
+func (r *run) openDatabase() (*database, error) {
+	if r.stores != nil {
+		return openMySQL(r.stores.dsn)
 	}
-	r.clients = newClients(t, r.opts.Clients)
-	r.api = &api{conn: &conn{target: t}}
-	if err := r.api.signIn(ctx, r.opts.OperatorPhone, r.opts.OperatorPassword); err != nil {
-		return fmt.Errorf("reach %s: %w", address, err)
+	return openSQLite(r.servers[0].dir, "query_only(1)")
+}
+
+// connect signs the operator in at the first server, picks a shop, and spreads the connections over all servers.
+func (r *run) connect(ctx context.Context, addresses ...string) error {
+	var targets []target
+	for _, address := range addresses {
+		t, err := newTarget(address)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, t)
+	}
+	r.clients = newClients(r.opts.Clients, targets...)
+	r.api = &api{conn: &conn{target: targets[0]}}
+	err := r.api.signIn(ctx, r.opts.OperatorPhone, r.opts.OperatorPassword)
+	if err != nil {
+		return fmt.Errorf("reach %s: %w", addresses[0], err)
 	}
 	r.shop, err = r.api.hotShop(ctx)
 	return err
@@ -96,16 +121,12 @@ func (r *run) end() {
 	if r.db != nil {
 		_ = r.db.Close() // it only reads
 	}
-	if r.server != nil {
-		r.server.remove()
+	r.servers.remove()
+	if r.stores != nil {
+		if err := r.stores.close(); err != nil {
+			fmt.Fprintln(r.opts.Stderr, "tandian: clean up:", err)
+		}
 	}
-}
-
-func (r *run) restarts() int {
-	if r.server == nil {
-		return 0
-	}
-	return r.server.restarts()
 }
 
 // sleep waits d or until ctx ends.
@@ -127,14 +148,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 type work struct {
 	requests int64
 	took     time.Duration
-	cpu      time.Duration // of the server side
-	noCPU    bool          // cpu is not known
+	cpu      cpuTimes // of the server side
+	noCPU    bool     // cpu is not known
 }
 
 func (w *work) add(o work) {
 	w.requests += o.requests
 	w.took += o.took
-	w.cpu += o.cpu
+	w.cpu = w.cpu.plus(o.cpu)
 	w.noCPU = w.noCPU || o.noCPU
 }
 
@@ -144,10 +165,30 @@ func (w work) rps() *float64 { return quotient(float64(w.requests), w.took.Secon
 // cpuPer is CPU microseconds per n, nil when not known. In less than minCPU too much would be chance.
 func (w work) cpuPer(n int64) *float64 {
 	const minCPU = 10 * time.Millisecond
-	if w.noCPU || w.cpu < minCPU {
+	if w.noCPU || w.cpu.total() < minCPU {
 		return nil
 	}
-	return quotient(float64(w.cpu.Microseconds()), float64(n))
+	return quotient(float64(w.cpu.total().Microseconds()), float64(n))
+}
+
+// byProgram divides cpuPer among the programs.
+func (w work) byProgram(n int64) map[string]float64 {
+	if w.cpuPer(n) == nil {
+		return nil
+	}
+	per := map[string]float64{}
+	for program, d := range w.cpu {
+		if d > 0 {
+			per[program] = float64(d.Microseconds()) / float64(n)
+		}
+	}
+	return per
+}
+
+// serversOnly leaves the stores' CPU time out: what they do meanwhile is none of these requests' doing.
+func (w work) serversOnly() work {
+	w.cpu = cpuTimes{serverProgram: w.cpu[serverProgram]}
+	return w
 }
 
 func quotient(a, b float64) *float64 {
@@ -168,22 +209,20 @@ func ratio(a, b *float64) *float64 {
 
 // usage is the CPU time the server side had used at some moment.
 type usage struct {
-	cpu      time.Duration
-	ok       bool // cpu is known
-	restarts int  // by then; over a restart two usages are not comparable
+	cpu      cpuTimes // nil when not known
+	restarts int      // by then; over a restart two usages are not comparable
 }
 
 func (r *run) usage() usage {
-	if r.server == nil {
+	if r.servers == nil {
 		return usage{}
 	}
-	cpu, ok := cpuTime(append(servicePIDs(), r.server.pid()))
-	return usage{cpu, ok, r.restarts()}
+	return usage{cpuSoFar(r.servers.pids(), r.opts.Stores.PIDs), r.servers.restarts()}
 }
 
 // charge books the CPU time used between two moments.
 func (w *work) charge(from, to usage) {
-	w.cpu, w.noCPU = to.cpu-from.cpu, !from.ok || !to.ok || from.restarts != to.restarts
+	w.cpu, w.noCPU = to.cpu.minus(from.cpu), from.cpu == nil || to.cpu == nil || from.restarts != to.restarts
 }
 
 // measure takes time and CPU of fn, which returns the number of its requests.
@@ -195,24 +234,28 @@ func (r *run) measure(fn func() int64) (w work) {
 	return w
 }
 
-// timeRequests asks GET /api/v1/time on all connections for a slice. The requests carry what those of buyers do, a
-// token and a key, so that a ratio compares like with like.
+// timeRequests asks GET /api/v1/time on all connections for a slice.
 func (r *run) timeRequests(ctx context.Context) work {
 	r.meter.enter("GET /api/v1/time", 0)
 	return r.measure(func() int64 {
 		var failed atomic.Int64
 		asked := r.clients.loop(ctx, r.opts.TimeSlice, func(c *conn, _ int) {
-			n, token := r.timed.Add(1), ""
-			if len(r.tokens) > 0 {
-				token = r.tokens[n%uint64(len(r.tokens))]
-			}
-			resp, err := c.send(http.MethodGet, "/api/v1/time", token, "b-time-"+strconv.FormatUint(n, 10))
-			if err != nil || resp.status != http.StatusOK {
+			if !r.askTime(c) {
 				failed.Add(1)
 			}
 		})
 		return asked - failed.Load()
-	})
+	}).serversOnly()
+}
+
+// askTime asks for the time as a buyer would, with a token and a key, so that a ratio compares like with like.
+func (r *run) askTime(c *conn) bool {
+	n, token := r.timed.Add(1), ""
+	if len(r.tokens) > 0 {
+		token = r.tokens[n%uint64(len(r.tokens))]
+	}
+	resp, err := c.send(http.MethodGet, "/api/v1/time", token, "b-time-"+strconv.FormatUint(n, 10))
+	return err == nil && resp.status == http.StatusOK
 }
 
 // state asks the console for a sale and signs in again when a restart has ended the operator's session.

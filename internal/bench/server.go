@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,10 +24,11 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// server is a child process serving from a temporary folder. It can be stopped or killed and started again on the same
-// folder and address.
+// server is a child process with a temporary folder. It can be stopped or killed and started again on the same folder
+// and address.
 type server struct {
 	opts    Options
+	env     []string // besides what is inherited
 	dir     string
 	log     *os.File
 	onCrash func(error) // called when a process ends unasked
@@ -46,7 +49,7 @@ type process struct {
 }
 
 // newServer makes the folder; start starts a process.
-func newServer(o Options, onCrash func(error)) (*server, error) {
+func newServer(o Options, env []string, onCrash func(error)) (*server, error) {
 	dir, err := os.MkdirTemp("", "tandian-bench-")
 	if err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func newServer(o Options, onCrash func(error)) (*server, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &server{opts: o, dir: dir, log: log, onCrash: onCrash}, nil
+	return &server{opts: o, env: env, dir: dir, log: log, onCrash: onCrash}, nil
 }
 
 // start runs the server with extra flags and returns once it serves. It may be called again after stop, and then finds
@@ -73,7 +76,7 @@ func (s *server) launch(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(s.opts.Exe, s.arguments()...)
-	cmd.Env = append(os.Environ(), s.opts.Env...)
+	cmd.Env = slices.Concat(os.Environ(), s.opts.Env, s.env)
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	begun := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -92,6 +95,9 @@ func (s *server) launch(ctx context.Context) error {
 	if err != nil {
 		_ = p.Kill() // it may be gone already
 		<-p.ended
+		if log := s.logTail(); strings.Contains(log, "unknown flag --broker") {
+			return &UsageError{fmt.Errorf("this server has no choice of queues: --broker %s is not supported", s.opts.Broker)}
+		}
 		return fmt.Errorf("start the server: %w\n%s", err, s.logTail())
 	}
 	s.url, s.took = served, time.Since(begun)
@@ -108,7 +114,7 @@ func (s *server) arguments() []string {
 		"serve", "--data-dir", s.dir, "--addr", addr, "--admin-addr", "127.0.0.1:0", "--ready-file", s.readyFile(),
 		"--limit-global", strconv.Itoa(s.opts.LimitGlobal), "--limit-ip", strconv.Itoa(s.opts.LimitIP), "--limit-user", strconv.Itoa(s.opts.LimitUser), "--demo",
 	}
-	if s.opts.Broker != "" {
+	if s.opts.Broker != "" && s.opts.Broker != "sql" { // the embedded mode has no other
 		args = append(args, "--broker", s.opts.Broker)
 	}
 	return append(args, s.flags...)

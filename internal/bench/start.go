@@ -32,19 +32,20 @@ func Start(ctx context.Context, o Options) (Report, error) {
 	return conduct(ctx, "start", o, func(ctx context.Context, r *run) (Report, error) {
 		r.meter.enter("start", 0)
 		f := &StartFigures{}
-		f.StartMs.First = ms(r.server.startTime())
-		r.server.stop()
-		if err := r.server.start(ctx); err != nil {
+		demo := r.servers[0]
+		f.StartMs.First = ms(demo.startTime())
+		demo.stop()
+		if err := demo.start(ctx); err != nil {
 			return Report{}, err
 		}
-		f.StartMs.Second = ms(r.server.startTime())
+		f.StartMs.Second = ms(demo.startTime())
 		if err := sleep(ctx, settle); err != nil {
 			return Report{}, err
 		}
-		f.RSSMB.Demo = residentMB(r.server.pid())
-		r.server.stop()
+		f.RSSMB.Demo = residentMB(demo.pid())
+		demo.stop()
 
-		bare, err := newServer(r.opts, r.server.onCrash)
+		bare, err := newServer(r.opts, demo.env, demo.onCrash)
 		if err != nil {
 			return Report{}, err
 		}

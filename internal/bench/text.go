@@ -2,6 +2,8 @@ package bench
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -10,11 +12,19 @@ func (r Report) Text() string {
 	var b strings.Builder
 	say := r.say
 	fmt.Fprintf(&b, "\nbench %s · %s · %s\n", r.Mode, r.Server, r.Machine)
+	if r.Backend != "" {
+		fmt.Fprintf(&b, "  %s\n", strings.Join(append([]string{r.Backend, r.Broker, fmt.Sprintf("%s %d", say("实例", "instances"), r.Instances)}, r.Stores...), " · "))
+	}
+	if d := r.Delayed; d != nil {
+		fmt.Fprintf(&b, "  %s %d (%s %d), %s\n", say("延迟消息", "delayed messages"), d.Messages, say("结束时", "at the end"), d.Left, d.Queue)
+	}
 	switch {
 	case r.Grab != nil:
 		r.Grab.text(&b, say)
 	case r.Read != nil:
 		r.Read.text(&b, say)
+	case r.Latency != nil:
+		r.Latency.text(&b, say)
 	case r.Drain != nil:
 		r.Drain.text(&b, say)
 	case r.Start != nil:
@@ -61,6 +71,13 @@ func (f *GrabFigures) text(b *strings.Builder, say speech) {
 		say("落库", "written"), figure(f.WrittenRPS, 0), figure(f.TimeRPS, 0))
 	fmt.Fprintf(b, "  %s %s (%s %s) · %s %s (%s %s)\n", say("与 /time 之比", "ratio to /time"), figure(f.RatioToTime, 2), say("售罄后", "sold out"), figure(f.SoldOutRatioToTime, 2),
 		say("CPU 之比", "CPU ratio"), figure(f.CPURatio, 2), say("售罄后", "sold out"), figure(f.SoldOutCPURatio, 2))
+	if len(f.CPUMicrosByProgram) > 1 {
+		fmt.Fprintf(b, "  %s", say("每单 CPU µs", "CPU µs per order"))
+		for _, program := range slices.Sorted(maps.Keys(f.CPUMicrosByProgram)) {
+			fmt.Fprintf(b, " · %s %.1f", program, f.CPUMicrosByProgram[program])
+		}
+		fmt.Fprintln(b)
+	}
 	fmt.Fprintf(b, "  %s %.0f ms · %s %d · %s %d · %s %s/%d\n", say("排空", "drain"), f.DrainMs, say("有效订单", "live orders"), f.Orders.Live,
 		say("失败订单", "failed orders"), f.Orders.Failed, say("余量 闸口/数据库", "left gate/db"), integer(f.Stock.Gate), f.Stock.DB)
 }
@@ -69,6 +86,17 @@ func (f *ReadFigures) text(b *strings.Builder, say speech) {
 	fmt.Fprintf(b, "  %s %d · %s %d\n", say("请求", "requests"), f.Requests, say("出错", "errors"), f.Errors)
 	fmt.Fprintf(b, "  %s %s/s · GET /time %s/s · %s %s · %s %s\n", say("速率", "rate"), figure(f.RPS, 0), figure(f.TimeRPS, 0),
 		say("与 /time 之比", "ratio to /time"), figure(f.RatioToTime, 2), say("CPU 之比", "CPU ratio"), figure(f.CPURatio, 2))
+}
+
+func (f *LatencyFigures) text(b *strings.Builder, say speech) {
+	fmt.Fprintf(b, "  %s %s/s · %s %.0f/s\n", say("最高速率", "highest rate"), figure(f.MaxRPS, 0), say("开环速率", "open loop at"), f.OpenRate)
+	for _, l := range []struct {
+		name string
+		loop OpenLoop
+	}{{say("抢到", "accepted"), f.Grab}, {"GET /time", f.Time}} {
+		fmt.Fprintf(b, "  %s: %d, %s %d, p50 %.2f · p95 %.2f · p99 %.2f · max %.1f ms\n", l.name, l.loop.Answered, say("其余", "others"), l.loop.Failed, l.loop.P50, l.loop.P95, l.loop.P99, l.loop.Max)
+	}
+	fmt.Fprintf(b, "  p99 %s %s\n", say("之比", "ratio"), figure(f.P99Ratio, 2))
 }
 
 func (f *DrainFigures) text(b *strings.Builder, say speech) {
