@@ -10,6 +10,7 @@ import (
 
 	"tandian/internal/kit/api"
 	"tandian/internal/kit/errs"
+	"tandian/internal/kit/failpoint"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/store"
@@ -96,6 +97,7 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 	case Repeat:
 		return s.repeated(ctx, v)
 	case Admitted:
+		failpoint.Pass(failpoint.AfterAdmit)
 		return s.handOver(ctx, v.Reservation)
 	}
 	return 0, v.refusal()
@@ -168,6 +170,7 @@ func (s *Service) refused(ctx context.Context, r order.Reservation, cause error)
 	case row.Status != order.Failed:
 		return r.OrderID, nil
 	}
+	failpoint.Pass(failpoint.BeforeRelease)
 	if err := s.Release(ctx, r.SaleID, r.OrderID, true); err != nil {
 		s.Log.WarnContext(ctx, "unit not given back yet, its gate_release row stays", "order", r.OrderID, "err", err)
 	}

@@ -180,7 +180,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 		if err := w.announce(ctx, tx, fresh, now); err != nil {
 			return err
 		}
-		failpoint.Kill(failpoint.KillBeforeStock)
+		failpoint.Pass(failpoint.BeforeStock)
 		units := map[id.ID]int64{}
 		for _, r := range fresh {
 			units[r.SaleID]++
@@ -191,7 +191,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 				return errors.Join(err, errNotClean)
 			}
 		}
-		failpoint.Kill(failpoint.KillBeforeCommit)
+		failpoint.Pass(failpoint.BeforeCommit)
 		return nil
 	})
 	if w.DB.IsRejected(err) {
@@ -200,7 +200,7 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 	if err != nil {
 		return err
 	}
-	failpoint.Kill(failpoint.KillAfterCommit)
+	failpoint.Pass(failpoint.AfterCommit)
 	w.tell(ctx, parts)
 	return nil
 }

@@ -1,10 +1,13 @@
 // Package failpoint exists so that tests can break the product where it matters: a check that can't fail proves
-// nothing. In a normal build On is the constant false and the compiler removes the branch; built with the tag
-// "fault", the environment variable FAILPOINT names the points that are on, comma separated. A point where the process
-// dies takes the number of the pass that kills after a colon: kill_before_commit:3.
+// nothing. In a normal build On is the constant false and Pass does nothing, and the compiler removes both; built with
+// the tag "fault", on a Unix, the environment variable FAILPOINT names the points that are on, comma separated.
+//
+// A seeded fault is named as it is. A place where the process dies or freezes takes what happens there and, if not the
+// first, the number of the pass at which it happens: after_admit:kill, before_commit:kill:3, after_admit:stop. A
+// process that froze goes on from that very line when it is sent SIGCONT.
 package failpoint
 
-// The points, all of them. Each names the fault it seeds.
+// The faults. Each names what it seeds.
 const (
 	SkipUnique         = "skip_unique"          // the writer lets a buyer hold more orders than the limit
 	AckBeforeCommit    = "ack_before_commit"    // the broker forgets a batch which the writer then loses
@@ -12,8 +15,13 @@ const (
 	IgnoreEnd          = "ignore_end"           // the gate admits after the sale's end
 	AcceptWithoutQueue = "accept_without_queue" // the buyer is told an order id that was never handed over
 	FailSome           = "fail_some"            // the writer takes every third batch row by row and refuses every tenth row, so that units return
+)
 
-	KillBeforeStock  = "kill_before_stock"  // the process dies when a batch's rows are inserted and the stock is not yet lowered
-	KillBeforeCommit = "kill_before_commit" // the process dies when all statements of a batch are done
-	KillAfterCommit  = "kill_after_commit"  // the process dies when a batch is committed, before the gate is told and the message is acked
+// The places.
+const (
+	AfterAdmit    = "after_admit"    // the gate has admitted, the reservation is not handed over
+	BeforeRelease = "before_release" // a refused hand-over has its tombstone, the gate has not got the unit back
+	BeforeStock   = "before_stock"   // a batch's rows are inserted, the stock is not lowered
+	BeforeCommit  = "before_commit"  // all statements of a batch are done
+	AfterCommit   = "after_commit"   // a batch is committed, the gate is not told and the message not acked
 )

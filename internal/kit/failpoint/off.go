@@ -1,4 +1,4 @@
-//go:build !fault
+//go:build !fault || !unix
 
 package failpoint
 
@@ -8,5 +8,5 @@ func On(string) bool { return false }
 // Every is On at each nth call for the name and this n; never in a normal build.
 func Every(int, string) bool { return false }
 
-// Kill ends the process at the pass that FAILPOINT asks for; never in a normal build.
-func Kill(string) {}
+// Pass kills or freezes the process if FAILPOINT asks for it here; never in a normal build.
+func Pass(string) {}

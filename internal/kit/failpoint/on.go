@@ -1,13 +1,15 @@
-//go:build fault
+//go:build fault && unix
 
 package failpoint
 
 import (
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 var (
@@ -24,46 +26,62 @@ func Every(n int, name string) bool {
 	if !On(name) {
 		return false
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	calls[place{name, n}]++
-	return calls[place{name, n}]%n == 0
+	return call(place{name, strconv.Itoa(n)})%n == 0
 }
 
-// Kill ends the process, as a SIGKILL does, at the pass that FAILPOINT asks for: the n-th of name:n, the first of name.
-func Kill(name string) {
+// Pass kills or freezes the process if FAILPOINT asks for it at this place and pass. It returns, if at all, when the
+// process has been continued.
+func Pass(name string) {
 	for _, point := range on {
-		on, nth, counted := strings.Cut(point, ":")
-		if on != name {
+		parts := strings.Split(point, ":")
+		if parts[0] != name || len(parts) < 2 {
 			continue
 		}
-		n := 1
-		if counted {
-			n, _ = strconv.Atoi(nth)
+		nth := "1"
+		if len(parts) > 2 {
+			nth = parts[2]
 		}
-		mu.Lock()
-		calls[place{name, 0}]++
-		pass := calls[place{name, 0}]
-		mu.Unlock()
-		if pass == n {
+		if strconv.Itoa(call(place{name, parts[1]})) != nth {
+			continue
+		}
+		switch parts[1] {
+		case "kill":
 			die()
+		case "stop":
+			freeze()
+		default:
+			panic("FAILPOINT: " + point + ": neither kill nor stop")
 		}
 	}
 }
 
 func die() {
-	self, err := os.FindProcess(os.Getpid())
-	if err == nil {
-		err = self.Kill()
-	}
-	if err != nil {
-		panic(err)
-	}
+	signalSelf(syscall.SIGKILL)
 	select {} // the signal is on its way
 }
 
-// place tells two uses of one name apart by how often they strike.
-type place struct {
-	name string
-	n    int
+// freeze stops all threads. The signal may reach another thread first, so this one waits to be continued.
+func freeze() {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	signalSelf(syscall.SIGSTOP)
+	<-continued
+}
+
+func signalSelf(s syscall.Signal) {
+	if err := syscall.Kill(os.Getpid(), s); err != nil {
+		panic(err)
+	}
+}
+
+// place is what calls are counted by: a name, and what it does there or how often.
+type place struct{ name, what string }
+
+// call counts one and returns the count.
+func call(p place) int {
+	mu.Lock()
+	defer mu.Unlock()
+	calls[p]++
+	return calls[p]
 }
