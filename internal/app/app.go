@@ -28,6 +28,7 @@ import (
 	"tandian/internal/kit/api"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/limit"
+	"tandian/internal/kit/store"
 	"tandian/internal/kit/supervise"
 	"tandian/internal/order"
 	"tandian/internal/shop"
@@ -67,6 +68,8 @@ type App struct {
 	sales    *flashsale.Service
 	orders   *order.Service
 	writer   *order.Writer
+	letters  *order.DeadLetters
+	notifier *order.Notifier
 	handover *flashsale.Handover
 	town     *demo.Town // nil without demo data
 	api      *api.API
@@ -132,11 +135,18 @@ func (a *App) build() error {
 
 	a.writer = &order.Writer{DB: b.db, Now: c.now, Log: a.log, Metrics: order.NewMetrics(a.metrics), Broker: b.broker, Batch: cfg.WriterBatch,
 		NewID: c.newID, Ended: a.wakeReleaser}
+	a.letters = &order.DeadLetters{DB: b.db, Broker: b.broker, Tomb: a.writer, Now: c.now, Log: a.log, Metrics: order.NewLetterMetrics(a.metrics), Pause: cfg.DeadLetterRetry}
+	a.metrics.MustRegister(a.letters)
+	sender, err := a.sender()
+	if err != nil {
+		return err
+	}
+	a.notifier = &order.Notifier{DB: b.db, Sender: sender, Log: a.log}
 	a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
 	a.sales = flashsale.New(flashsale.Options{DB: b.db, Gate: b.gate, Broker: b.broker, Handover: a.handover, Tomb: a.writer,
 		Owners: a.shops, Shops: shopCards{a.shops}, IDs: &id.Sequence{Lease: b.db.LeaseIDs("order"), Now: c.now, Size: int64(cfg.IDBlock)},
 		NewKey: c.newID, Now: c.now, Log: a.log, Metrics: flashsale.NewMetrics(a.metrics),
-		PayWindow: cfg.PayWindow, ConfirmTimeout: cfg.ConfirmTimeout, SweepAfter: cfg.SweepAfter, AcceptUnknown: b.acceptUnknown, Backlog: b.backlog})
+		PayWindow: cfg.PayWindow, ConfirmTimeout: cfg.ConfirmTimeout, SweepAfter: cfg.SweepAfter, AcceptUnknown: b.acceptUnknown, Backlog: a.backlog})
 	a.orders = &order.Service{DB: b.db, Seats: a.sales, Now: c.now, Log: a.log, Watch: order.NewWatch(b.db), Closing: a.closing}
 	a.writer.Seats, a.writer.Written = a.sales, a.orders.Watch.Poke
 
@@ -146,6 +156,25 @@ func (a *App) build() error {
 	a.routes()
 	a.metrics.MustRegister(&queueCollector{broker: b.broker, log: a.log})
 	return nil
+}
+
+// backlog lists the reservations without a row that no gate remembers: those in a queue that can be listed, and the dead
+// letters.
+func (a *App) backlog(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
+	waiting, err := order.DeadReservations(ctx, q)
+	if err != nil || a.backend.backlog == nil {
+		return waiting, err
+	}
+	queued, err := a.backend.backlog(ctx, q)
+	return append(queued, waiting...), err
+}
+
+// sender is where notifications go.
+func (a *App) sender() (order.Sender, error) {
+	if a.cfg.NotifyWebhookURL == "" {
+		return order.LogSender{Log: a.log}, nil
+	}
+	return order.NewWebhookSender(a.cfg.NotifyWebhookURL, a.cfg.NotifyWebhookSecret.Reveal(), a.clock.now)
 }
 
 func (a *App) seed(ctx context.Context) error {

@@ -32,7 +32,8 @@ func (a *App) workers() []supervise.Worker {
 	every("releaser", time.Second, a.released, releaser.Turn)
 	forwarder := &order.Forwarder{DB: b.db, Broker: b.broker}
 	every("outbox forwarder", time.Second, nil, forwarder.Turn)
-	consume("notifier", order.TopicCreated, queue.Batch{Max: 100}, (&order.Notifier{Log: a.log}).Handle)
+	every("dead letters", time.Second, nil, a.letters.Turn)
+	consume("notifier", order.TopicCreated, queue.Batch{Max: 16}, a.letters.Watched(order.TopicCreated, a.notifier.Handle))
 	for i := range a.cfg.Writers {
 		consume(fmt.Sprintf("writer %d", i+1), order.TopicCreate, queue.Batch{Max: a.cfg.WriterBatch, Linger: a.cfg.WriterLinger}, a.writer.Handle)
 	}

@@ -39,13 +39,18 @@ type Config struct {
 	LimitIP     int `name:"limit-ip" default:"0" group:"limit" help:"The same for one address."`
 	LimitUser   int `name:"limit-user" default:"0" group:"limit" help:"The same for one user."`
 
-	PayWindow      time.Duration `name:"pay-window" default:"30m" group:"order" help:"How long an unpaid order lives."`
-	Writers        int           `name:"writers" default:"1" group:"order" help:"Workers that turn queued reservations into orders; 0 consumes nothing."`
-	WriterBatch    int           `name:"writer-batch" default:"200" group:"order" help:"Reservations per transaction at most."`
-	WriterLinger   time.Duration `name:"writer-linger" default:"5ms" group:"order" help:"How long a batch waits to fill up."`
-	ConfirmTimeout time.Duration `name:"confirm-timeout" default:"1s" group:"order" help:"How long a buyer's answer waits for the queue's word."`
-	SweepAfter     time.Duration `name:"sweep-after" default:"10s" group:"order" help:"Age at which a reservation without an order is looked into."`
-	IDBlock        int           `name:"id-block" default:"1000" group:"order" help:"Order numbers leased at a time."`
+	PayWindow       time.Duration `name:"pay-window" default:"30m" group:"order" help:"How long an unpaid order lives."`
+	Writers         int           `name:"writers" default:"1" group:"order" help:"Workers that turn queued reservations into orders; 0 consumes nothing."`
+	WriterBatch     int           `name:"writer-batch" default:"200" group:"order" help:"Reservations per transaction at most."`
+	WriterLinger    time.Duration `name:"writer-linger" default:"5ms" group:"order" help:"How long a batch waits to fill up."`
+	ConfirmTimeout  time.Duration `name:"confirm-timeout" default:"1s" group:"order" help:"How long a buyer's answer waits for the queue's word."`
+	SweepAfter      time.Duration `name:"sweep-after" default:"10s" group:"order" help:"Age at which a reservation without an order is looked into."`
+	DeadLetterRetry time.Duration `name:"dead-letter-retry" default:"1m" group:"order" help:"Pause before a dead letter is sent again by itself, once."`
+	ReconcileEvery  time.Duration `name:"reconcile-every" default:"5m" group:"order" help:"How often gate, queue and database are compared; 0 leaves it to tandian reconcile."`
+	IDBlock         int           `name:"id-block" default:"1000" group:"order" help:"Order numbers leased at a time."`
+
+	NotifyWebhookURL    string `name:"notify-webhook-url" group:"notify" placeholder:"URL" help:"Where to post a notification of each written order; without it they go to the log."`
+	NotifyWebhookSecret Secret `name:"notify-webhook-secret" group:"notify" placeholder:"SECRET" help:"Signs the notifications; at least 16 characters, or whsec_ and base64."`
 }
 
 // Groups are the titles of the groups above, for kong.
@@ -57,6 +62,7 @@ func Groups() map[string]string {
 		"account": "Sessions",
 		"limit":   "Rate limits",
 		"order":   "Orders",
+		"notify":  "Notifications",
 	}
 }
 

@@ -224,6 +224,16 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{"limit user", func(c *Config) { c.LimitUser = -1 }, `--limit-user (TANDIAN_LIMIT_USER, limit-user:): -1 is out of range; choose 0 to 10000000`},
 		{"writers", func(c *Config) { c.Writers = -1 }, `--writers (TANDIAN_WRITERS, writers:): -1 is out of range; choose 0 to 64`},
 		{"batch", func(c *Config) { c.WriterBatch = 0 }, `--writer-batch (TANDIAN_WRITER_BATCH, writer-batch:): 0 is out of range; choose 1 to 1000`},
+		{"dead letter retry", func(c *Config) { c.DeadLetterRetry = 0 }, `--dead-letter-retry (TANDIAN_DEAD_LETTER_RETRY, dead-letter-retry:): 0s is out of range; choose 1s to 24h`},
+		{"reconcile", func(c *Config) { c.ReconcileEvery = time.Second }, `--reconcile-every (TANDIAN_RECONCILE_EVERY, reconcile-every:): 1s is out of range; choose 10s to 24h`},
+		{"never reconcile", func(c *Config) { c.ReconcileEvery = 0 }, `<nil>`},
+		{"webhook without a secret", func(c *Config) { c.NotifyWebhookURL = "https://h" }, `--notify-webhook-secret (TANDIAN_NOTIFY_WEBHOOK_SECRET, notify-webhook-secret:): "" is needed with --notify-webhook-url; openssl rand -hex 16 makes one`},
+		{"short secret", func(c *Config) { c.NotifyWebhookURL, c.NotifyWebhookSecret = "https://h", "short" }, `--notify-webhook-secret (TANDIAN_NOTIFY_WEBHOOK_SECRET, notify-webhook-secret:): ****** has 5 characters, want at least 16; openssl rand -hex 16 makes one`},
+		{"secret that isn't base64", func(c *Config) { c.NotifyWebhookURL, c.NotifyWebhookSecret = "https://h", "whsec_not base64 at all" }, `--notify-webhook-secret (TANDIAN_NOTIFY_WEBHOOK_SECRET, notify-webhook-secret:): ****** begins with whsec_, but what follows is not base64`},
+		{"webhook of another kind", func(c *Config) { c.NotifyWebhookURL, c.NotifyWebhookSecret = "ftp://h", "0123456789abcdef" }, `--notify-webhook-url (TANDIAN_NOTIFY_WEBHOOK_URL, notify-webhook-url:): "ftp://h" is not an http or https address without a password in it; try --notify-webhook-url https://example.com/hooks/tandian`},
+		{"webhook", func(c *Config) {
+			c.NotifyWebhookURL, c.NotifyWebhookSecret = "http://h:1/x?y", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+		}, `<nil>`},
 		{"id block", func(c *Config) { c.IDBlock = 0 }, `--id-block (TANDIAN_ID_BLOCK, id-block:): 0 is out of range; choose 1 to 1000000`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,12 +2,15 @@ package config
 
 import (
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -51,6 +54,12 @@ func (c *Config) Validate() error {
 		f.add("sweep-after", shortDuration(c.SweepAfter), "must be longer than --confirm-timeout, or the sweeper looks into what is still on its way")
 	}
 
+	f.between("dead-letter-retry", c.DeadLetterRetry, time.Second, 24*time.Hour)
+	if c.ReconcileEvery != 0 {
+		f.between("reconcile-every", c.ReconcileEvery, 10*time.Second, 24*time.Hour)
+	}
+	c.validateNotify(&f)
+
 	f.count("limit-global", c.LimitGlobal, 0, 10_000_000)
 	f.count("limit-ip", c.LimitIP, 0, 10_000_000)
 	f.count("limit-user", c.LimitUser, 0, 10_000_000)
@@ -76,6 +85,27 @@ func (c *Config) validateStores(f *faults) {
 	}
 	if n := len(c.MessageSecret.Reveal()); set && n > 0 && n < minMessageSecret {
 		f.add("message-secret", mask, fmt.Sprintf("has %d characters, want at least %d; openssl rand -hex 16 makes one", n, minMessageSecret))
+	}
+}
+
+const minWebhookSecret = 16 // characters
+
+// validateNotify refuses an address that can't be posted to, and one without a secret or the other way round.
+func (c *Config) validateNotify(f *faults) {
+	secret := c.NotifyWebhookSecret.Reveal()
+	encoded, isEncoded := strings.CutPrefix(secret, "whsec_")
+	_, err := base64.StdEncoding.DecodeString(encoded)
+	u, urlErr := url.Parse(c.NotifyWebhookURL)
+	switch {
+	case c.NotifyWebhookURL == "" && secret == "":
+	case secret == "":
+		f.add("notify-webhook-secret", `""`, "is needed with --notify-webhook-url; openssl rand -hex 16 makes one")
+	case len(secret) < minWebhookSecret:
+		f.add("notify-webhook-secret", mask, fmt.Sprintf("has %d characters, want at least %d; openssl rand -hex 16 makes one", len(secret), minWebhookSecret))
+	case isEncoded && err != nil:
+		f.add("notify-webhook-secret", mask, "begins with whsec_, but what follows is not base64")
+	case urlErr != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil:
+		f.add("notify-webhook-url", strconv.Quote(c.NotifyWebhookURL), "is not an http or https address without a password in it; try --notify-webhook-url https://example.com/hooks/tandian")
 	}
 }
 

@@ -94,7 +94,9 @@ func (p *pipeline) start(t testing.TB) {
 		IDs: &id.Sequence{Lease: p.db.LeaseIDs("order"), Now: p.Now, Size: 100}, NewKey: rand.Text, Now: p.Now, Log: log, Metrics: flashsale.NewMetrics(reg),
 		PayWindow: 30 * time.Minute, ConfirmTimeout: 10 * time.Second, SweepAfter: 10 * time.Second,
 		Backlog: func(ctx context.Context, q store.Querier) (all []order.Reservation, err error) {
-			bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
+			all, err = order.DeadReservations(ctx, q)
+			bodies, e := sqlqueue.Backlog(ctx, q, order.TopicCreate)
+			err = errors.Join(err, e)
 			for _, b := range bodies {
 				rs, e := order.Decode(b)
 				all, err = append(all, rs...), errors.Join(err, e)

@@ -75,6 +75,7 @@ const (
 	ReasonRepeat  = "repeat"   // another order carries the same request id
 	ReasonNoSale  = "no_sale"  // the sale's row is gone
 	ReasonRefused = "refused"  // the queue refused the message; the buyer was told to try again
+	ReasonDropped = "dropped"  // the database refused the row, and its dead letter was given up
 )
 
 // TopicCreate carries reservations to the writer; TopicCreated tells that orders have been written.
@@ -164,23 +165,6 @@ func PublishOne(ctx context.Context, b queue.Broker, r Reservation) error {
 		return err
 	}
 	return b.Publish(ctx, TopicCreate, ownMessageID(r.OrderID), body)
-}
-
-// DeadLettered returns which of the reservations have a dead letter of their own: those wait for a person.
-func DeadLettered(ctx context.Context, q store.Querier, rs []Reservation) (map[id.ID]bool, error) {
-	byMessage := make(map[string]id.ID, len(rs))
-	names := make([]string, len(rs))
-	for i, r := range rs {
-		names[i] = ownMessageID(r.OrderID)
-		byMessage[names[i]] = r.OrderID
-	}
-	var found []string
-	err := q.NewSelect().Table("dead_letter").Column("message_id").Where("topic = ? AND message_id IN (?)", TopicCreate, bun.List(names)).Scan(ctx, &found)
-	dead := make(map[id.ID]bool, len(found))
-	for _, name := range found {
-		dead[byMessage[name]] = true
-	}
-	return dead, err
 }
 
 // Decode reads a create message. It refuses anything that Encode could not have made.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -91,16 +90,4 @@ func (f *Forwarder) Turn(ctx context.Context) error {
 			return failed
 		}
 	}
-}
-
-// KeepDeadLetter writes a message that won't be delivered again, and why, for a person to look at.
-func KeepDeadLetter(ctx context.Context, db *store.DB, topic string, m queue.Message, reason error, at time.Time) error {
-	return store.Exec(ctx, db.Write, `INSERT INTO dead_letter (topic, message_id, body, reason, attempts, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
-		topic, clipTo(m.ID, 64), m.Body, clipTo(reason.Error(), 255), m.Attempts, store.Millis(at))
-}
-
-// clipTo keeps text within a column of n characters.
-func clipTo(s string, n int) string {
-	r := []rune(s)
-	return string(r[:min(len(r), n)])
 }

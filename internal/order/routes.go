@@ -26,7 +26,7 @@ type orderJSON struct {
 	SaleID     id.ID      `json:"saleId"`
 	Voucher    boughtJSON `json:"voucher"`
 	Status     string     `json:"status" enum:"queued,unpaid,paid,used,closed,refunding,refunded,failed"`
-	Reason     string     `json:"reason,omitempty" enum:"sold_out,limit,repeat,no_sale,refused" doc:"Why a failed order failed"`
+	Reason     string     `json:"reason,omitempty" enum:"sold_out,limit,repeat,no_sale,refused,dropped" doc:"Why a failed order failed"`
 	Amount     money.Fen  `json:"amount"`
 	AdmittedAt time.Time  `json:"admittedAt"`
 	PayBefore  time.Time  `json:"payBefore"`

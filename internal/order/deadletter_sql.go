@@ -1,0 +1,123 @@
+package order
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"tandian/internal/kit/id"
+)
+
+// LetterFilter narrows a list of letters; zero fields don't.
+type LetterFilter struct {
+	Topic   string
+	State   LetterState
+	Text    string // in the reason, the note or the message id, whatever the case
+	OrderID id.ID
+}
+
+// likeEscape makes text match itself in LIKE … ESCAPE '!'.
+var likeEscape = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
+
+func (f LetterFilter) narrow(q *bun.SelectQuery) *bun.SelectQuery {
+	if f.Topic != "" {
+		q = q.Where("topic = ?", f.Topic)
+	}
+	if f.State != 0 {
+		q = q.Where("state = ?", f.State)
+	}
+	if f.OrderID != 0 {
+		q = q.Where("id IN (SELECT letter_id FROM dead_letter_order WHERE order_id = ?)", f.OrderID)
+	}
+	if f.Text != "" {
+		like := "%" + likeEscape.Replace(strings.ToLower(f.Text)) + "%"
+		q = q.Where("(LOWER(reason) LIKE ? ESCAPE '!' OR LOWER(note) LIKE ? ESCAPE '!' OR LOWER(message_id) LIKE ? ESCAPE '!')", like, like, like)
+	}
+	return q
+}
+
+// Find returns ErrNoLetter if there is none of that id.
+func (d *DeadLetters) Find(ctx context.Context, letterID id.ID) (*Letter, error) {
+	l := &Letter{}
+	err := d.DB.Get(ctx, d.DB.Read, l, `SELECT * FROM dead_letter WHERE id = ?`, int64(letterID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNoLetter
+	}
+	return l, err
+}
+
+// pending is Find for a letter that is to be acted on; it takes in what has only just been written.
+func (d *DeadLetters) pending(ctx context.Context, letterID id.ID) (*Letter, error) {
+	if err := d.takeIn(ctx); err != nil {
+		return nil, err
+	}
+	l, err := d.Find(ctx, letterID)
+	if err == nil && l.State != LetterPending {
+		err = ErrLetterEnded
+	}
+	return l, err
+}
+
+// List returns up to limit letters, the newest first, below the id before (0 = from the newest on).
+func (d *DeadLetters) List(ctx context.Context, f LetterFilter, before id.ID, limit int) ([]Letter, error) {
+	var letters []Letter
+	q := f.narrow(d.DB.Read.NewSelect().Model(&letters)).Order("id DESC").Limit(int64(limit))
+	if before > 0 {
+		q = q.Where("id < ?", before)
+	}
+	return letters, q.Scan(ctx)
+}
+
+// Orders returns which orders each of the letters is about; of letters that are not ours nobody knows.
+func (d *DeadLetters) Orders(ctx context.Context, letters []Letter) (map[id.ID][]id.ID, error) {
+	found := map[id.ID][]id.ID{}
+	if len(letters) == 0 {
+		return found, nil
+	}
+	ids := make([]id.ID, len(letters))
+	for i, l := range letters {
+		ids[i] = l.ID
+	}
+	var rows []letterOrder
+	err := d.DB.Read.NewSelect().Model(&rows).Where("letter_id IN (?)", bun.List(ids)).Order("letter_id", "order_id").Scan(ctx)
+	for _, r := range rows {
+		found[r.LetterID] = append(found[r.LetterID], r.OrderID)
+	}
+	return found, err
+}
+
+// letterOrder is a row of dead_letter_order.
+type letterOrder struct {
+	bun.BaseModel `bun:"table:dead_letter_order"`
+
+	LetterID  id.ID
+	OrderID   id.ID
+	PayBefore int64
+}
+
+func (d *DeadLetters) count(ctx context.Context, f LetterFilter) (int, error) {
+	n, err := f.narrow(d.DB.Read.NewSelect().Model((*Letter)(nil))).Count(ctx)
+	return int(n), err
+}
+
+func (d *DeadLetters) oldest(ctx context.Context, f LetterFilter, limit int) ([]Letter, error) {
+	var letters []Letter
+	return letters, f.narrow(d.DB.Read.NewSelect().Model(&letters)).Order("id").Limit(int64(limit)).Scan(ctx)
+}
+
+// LetterCount is how many letters of a topic stand where.
+type LetterCount struct {
+	Topic string
+	State LetterState
+	N     int64
+}
+
+// Counts counts all letters.
+func (d *DeadLetters) Counts(ctx context.Context) ([]LetterCount, error) {
+	var counts []LetterCount
+	err := d.DB.Read.NewSelect().Model((*Letter)(nil)).Column("topic", "state").ColumnExpr("COUNT(*) AS n").Group("topic", "state").Scan(ctx, &counts)
+	return counts, err
+}
