@@ -25,7 +25,10 @@ type Config struct {
 	RedisAddr     string `name:"redis-addr" group:"stores" placeholder:"HOST:PORT" help:"Redis 7 for gates and sessions."`
 	RabbitMQURL   Secret `name:"rabbitmq-url" group:"stores" placeholder:"URL" help:"RabbitMQ 3.10 or newer, as amqp://user:password@host:port/vhost."`
 	MessageSecret Secret `name:"message-secret" group:"stores" placeholder:"SECRET" help:"Signs queued messages and hashes of codes; at least 16 characters, the same on all instances."`
+	RedisUser     string `name:"redis-user" group:"stores" placeholder:"USER" help:"User of Redis, if it isn't the default one."`
+	RedisPassword Secret `name:"redis-password" group:"stores" placeholder:"PASSWORD" help:"Password of Redis, if it asks for one."`
 
+	StartTimeout    time.Duration `name:"start-timeout" default:"1m" group:"serve" help:"How long a start waits for a database or a Redis that doesn't answer yet."`
 	DrainDelay      time.Duration `name:"drain-delay" default:"0s" group:"serve" help:"How long to go on serving after readiness has turned red; behind a balancer, longer than it takes to notice."`
 	ShutdownTimeout time.Duration `name:"shutdown-timeout" default:"15s" group:"serve" help:"How long to drain before giving up."`
 

@@ -39,6 +39,7 @@ func (c *Config) Validate() error {
 
 	c.validateStores(&f)
 
+	f.between("start-timeout", c.StartTimeout, 0, time.Hour)
 	f.between("drain-delay", c.DrainDelay, 0, 10*time.Minute)
 	f.between("shutdown-timeout", c.ShutdownTimeout, time.Second, 10*time.Minute)
 	f.between("session-ttl", c.SessionTTL, time.Second, 90*24*time.Hour)

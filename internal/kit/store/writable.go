@@ -1,0 +1,12 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// Writable reports whether the database answers and takes changes, by one that changes nothing: a server that has
+// become read-only answers a Ping all the same.
+func (d *DB) Writable(ctx context.Context) error {
+	return errors.Join(d.Read.PingContext(ctx), Exec(ctx, d.Write, "UPDATE id_lease SET next = next WHERE name = ''"))
+}
