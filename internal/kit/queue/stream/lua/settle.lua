@@ -11,9 +11,10 @@
 
 local group, me, free = ARGV[1], ARGV[2], ARGV[3]
 
+-- What isn't pending is not deleted: a stream that was lost and begun again may hold another entry of the same id.
 local function drop(entry)
-  redis.call('XACK', stream, group, entry)
-  return redis.call('XDEL', stream, entry) == 1
+  local acked = redis.pcall('XACK', stream, group, entry)
+  return acked == 1 and redis.call('XDEL', stream, entry) == 1
 end
 
 -- mine returns how often an entry of this consumer was delivered, nil if it is not this consumer's.
