@@ -29,7 +29,9 @@ type Snapshot struct {
 	Stock    int64
 	Live     []order.Reservation // orders that hold a slot
 	Answered []order.Reservation // ended orders whose request id still answers a repeat
-	InFlight []order.Reservation // accepted, not yet written, where the queue can be listed
+	InFlight []order.Reservation // admitted, not yet written, as far as they are known
+	// IncompleteSince is when the gate was lost if InFlight may lack some; zero = every admitted order is here.
+	IncompleteSince time.Time
 }
 
 // Result is what the gate decided.
@@ -63,23 +65,42 @@ type Verdict struct {
 
 // Standing is what a gate holds.
 type Standing struct {
-	Loaded  bool
-	Epoch   int64
-	Stock   int64 // may be below zero while in-flight units are adopted
-	Pending int64 // reservations without a row
-	Orders  int64 // units held: pending and written
-	Terms   Terms
+	Loaded    bool
+	Cause     Cause // why it is not loaded
+	Epoch     int64
+	Stock     int64 // may be below zero while in-flight units are adopted
+	Pending   int64 // reservations without a row
+	Orders    int64 // units held: pending and written
+	Withdrawn int64 // units that are withdrawn
+	Terms     Terms
+	// IncompleteSince is the snapshot's.
+	IncompleteSince time.Time
 }
 
-// ErrNotLoaded means that the gate knows nothing of the sale: load it, then repeat.
-var ErrNotLoaded = errors.New("flashsale: gate not loaded")
+// Cause says why a gate is not loaded.
+type Cause string
+
+const (
+	CauseAbsent  Cause = "absent"  // there is none
+	CauseForeign Cause = "foreign" // it was loaded into another server, or into this one in an earlier life: its data may be old
+	CauseDamaged Cause = "damaged" // it contradicts itself: keys were lost, or changed by another hand
+)
+
+var (
+	// ErrNotLoaded means that the gate knows nothing of the sale: load it, then repeat.
+	ErrNotLoaded = errors.New("flashsale: gate not loaded")
+	// ErrNotDone means that the call has certainly changed nothing: the gate's server refused it or was not reached.
+	ErrNotDone = errors.New("flashsale: the gate's server refused")
+)
 
 // Gate is the atomic admission decision. It is safe for concurrent use, and each call is one step: no other call of
-// the same sale sees it half done. Any error but ErrNotLoaded means that the call may have been carried out; every
-// call but Withdraw may be repeated, with the same arguments, without a second effect.
+// the same sale sees it half done. Any error but ErrNotLoaded and ErrNotDone means that the call may have been carried
+// out; every call but Withdraw may be repeated, with the same arguments, without a second effect.
+//
+// A gate that can't be trusted is not loaded, whatever is left of it.
 type Gate interface {
-	// Load opens the gate of a sale, or replaces one of an older epoch. It reports whether it did; a gate of the
-	// same epoch or a newer one is left as it is.
+	// Load opens the gate of a sale that is not loaded, in the place of whatever is left of an earlier one. It reports
+	// whether it did; a loaded gate is left as it is, and so are the remains of the same epoch or a newer one.
 	Load(ctx context.Context, s Snapshot) (bool, error)
 	// Unload forgets a sale.
 	Unload(ctx context.Context, saleID id.ID) error
@@ -98,19 +119,25 @@ type Gate interface {
 	// Change replaces the terms, unless the gate knows these or newer ones, and adds to the stock what has been
 	// released since its own. It returns ErrNotLoaded for an unloaded sale.
 	Change(ctx context.Context, t Terms) error
-	// Withdraw takes n units out of the stock if so many are left, and reports whether it did; a negative n puts units
-	// back. It is the one call that must not be repeated. It returns ErrNotLoaded for an unloaded sale.
+	// Withdraw takes n units out of the stock if so many are left, and reports whether it did; a negative n puts back
+	// what is still withdrawn, at most -n. It is the one call that must not be repeated. It returns ErrNotLoaded for an
+	// unloaded sale.
 	Withdraw(ctx context.Context, saleID id.ID, n int64) (bool, error)
 
-	// Standing reports a sale's state; Loaded is false for an unknown one.
+	// Standing reports a sale's state.
 	Standing(ctx context.Context, saleID id.ID) (Standing, error)
-	// Loaded lists the sales that are loaded.
+	// Standings reports the states of several sales, in their order, as cheaply as that of one.
+	Standings(ctx context.Context, saleIDs []id.ID) ([]Standing, error)
+	// Loaded lists the sales that are loaded, and maybe some that were.
 	Loaded(ctx context.Context) ([]id.ID, error)
-	// Find returns the reservation under which an order is held and whether it has no row yet; nil if no loaded sale
-	// holds it.
+	// Find returns the reservation under which an order is held and whether it has no row yet. nil means only that no
+	// gate that could be read holds it.
 	Find(ctx context.Context, orderID id.ID) (r *order.Reservation, pending bool, err error)
-	// Waiting returns a buyer's pending reservations over all sales.
-	Waiting(ctx context.Context, userID id.ID) ([]order.Reservation, error)
+	// Waiting returns a buyer's pending reservations of the given sales, of all loaded ones if none is given, newest
+	// first.
+	Waiting(ctx context.Context, userID id.ID, saleIDs ...id.ID) ([]order.Reservation, error)
 	// Pending returns up to limit pending reservations of a sale that were admitted before the instant, oldest first.
 	Pending(ctx context.Context, saleID id.ID, before time.Time, limit int) ([]order.Reservation, error)
+	// Remains returns the pending reservations that can still be read of a gate that is not loaded.
+	Remains(ctx context.Context, saleID id.ID) ([]order.Reservation, error)
 }

@@ -322,16 +322,16 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 		g := open(t)
 		g.load(t, g.snapshot(10, 1))
 		g.admit(t, 1, 1, "a")
-		for _, epoch := range []int64{0, 1} {
-			s := g.snapshot(10, 1)
-			s.Epoch = epoch
+		s := g.snapshot(4, 1)
+		for s.Epoch = range int64(3) {
 			if ok, err := g.Load(t.Context(), s); ok || err != nil {
-				t.Fatal(epoch, ok, err)
+				t.Fatal(s.Epoch, ok, err)
 			}
 		}
 		g.want(t, 9, 1, 1)
-		s := g.snapshot(4, 1)
-		s.Epoch = 2
+		if err := g.Unload(t.Context(), saleID); err != nil {
+			t.Fatal(err)
+		}
 		g.load(t, s)
 		g.want(t, 4, 0, 0)
 	})
@@ -390,7 +390,7 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 			n    int64
 			ok   bool
 			left int64
-		}{{3, false, 2}, {2, true, 0}, {1, false, 0}, {-2, true, 2}} {
+		}{{3, false, 2}, {2, true, 0}, {1, false, 0}, {-1, true, 1}, {-5, true, 2}, {-1, true, 2}} {
 			if ok, err := g.Withdraw(t.Context(), saleID, step.n); ok != step.ok || err != nil {
 				t.Fatal(step, ok, err)
 			}
@@ -432,6 +432,7 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 		}
 		for name, got := range map[string]func() ([]order.Reservation, error){
 			"waiting": func() ([]order.Reservation, error) { return g.Waiting(t.Context(), 1) },
+			"of sale": func() ([]order.Reservation, error) { return g.Waiting(t.Context(), 1, 41, saleID) },
 			"pending": func() ([]order.Reservation, error) { return g.Pending(t.Context(), saleID, g.Now(), 10) },
 		} {
 			if rs, err := got(); err != nil || cmp.Diff([]order.Reservation{first}, rs) != "" {
@@ -440,6 +441,12 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 		}
 		if rs, err := g.Pending(t.Context(), saleID, g.Now().Add(-time.Hour), 10); len(rs) != 0 || err != nil {
 			t.Error("nothing is that old", rs, err)
+		}
+		if rs, err := g.Waiting(t.Context(), 1, 41); len(rs) != 0 || err != nil {
+			t.Error("nothing waits in another sale", rs, err)
+		}
+		if st, err := g.Standings(t.Context(), []id.ID{41, saleID}); err != nil || st[0].Loaded || st[0].Cause != flashsale.CauseAbsent || !st[1].Loaded || st[1].Pending != 1 {
+			t.Error(st, err)
 		}
 	})
 	t.Run("S11 peek never refuses who may hold something", func(t *testing.T) {

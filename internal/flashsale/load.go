@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -13,10 +15,10 @@ import (
 	"tandian/internal/voucher"
 )
 
-// WarmUp opens the gates of all running and coming sales, and of those that still have reservations on their way, so
+// WarmUp opens the gates of all open sales, and of those that still have reservations on their way, so
 // that every accepted id can be found. A gate that is already open is left as it is.
 func (s *Service) WarmUp(ctx context.Context) error {
-	sales, err := voucher.FindOpenSales(ctx, s.DB.Read, s.Now())
+	sales, err := s.openSales(ctx)
 	if err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
@@ -35,6 +37,15 @@ func (s *Service) WarmUp(ctx context.Context) error {
 	return nil
 }
 
+// openFor is how long a sale's gate stays open past its end: until then orders may be on their way, units come back,
+// and buyers ask what became of theirs. It is unloaded a little later, for clocks of instances differ.
+const openFor = unloadAfter - time.Minute
+
+// openSales lists the sales whose gates should be open: coming, running and just ended.
+func (s *Service) openSales(ctx context.Context) ([]id.ID, error) {
+	return voucher.FindOpenSales(ctx, s.DB.Read, s.Now().Add(-openFor))
+}
+
 // backlog groups what is in the queue by sale.
 func (s *Service) backlog(ctx context.Context, q store.Querier) (map[id.ID][]order.Reservation, error) {
 	bySale := map[id.ID][]order.Reservation{}
@@ -49,7 +60,7 @@ func (s *Service) backlog(ctx context.Context, q store.Querier) (map[id.ID][]ord
 }
 
 // load opens a sale's gate from one look at SQL; concurrent callers share it. It returns voucher.ErrSaleNotFound, or
-// ErrBusy when SQL can't be asked.
+// ErrBusy when SQL or the gate can't be asked.
 func (s *Service) load(ctx context.Context, saleID id.ID) error {
 	_, err, _ := s.loads.Do(saleID.String(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
@@ -60,19 +71,7 @@ func (s *Service) load(ctx context.Context, saleID id.ID) error {
 		if st, err := s.Gate.Standing(ctx, saleID); err != nil || st.Loaded {
 			return nil, err
 		}
-		snapshot, err := s.snapshot(ctx, saleID)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.Gate.Load(ctx, *snapshot); err != nil {
-			return nil, err
-		}
-		// A change that was committed after the snapshot found no gate to tell.
-		offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID)
-		if err != nil {
-			return nil, err
-		}
-		return nil, s.Gate.Change(ctx, s.terms(offer))
+		return nil, s.rebuild(ctx, saleID)
 	})
 	if err != nil && !errors.Is(err, voucher.ErrSaleNotFound) {
 		return ErrBusy.With(err)
@@ -80,39 +79,84 @@ func (s *Service) load(ctx context.Context, saleID id.ID) error {
 	return err
 }
 
-// snapshot reads everything that a gate must know, in one transaction, under a new epoch.
-func (s *Service) snapshot(ctx context.Context, saleID id.ID) (*Snapshot, error) {
-	snap := &Snapshot{}
-	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		*snap = Snapshot{}
-		if snap.Epoch, err = voucher.RaiseEpoch(ctx, tx, saleID); err != nil {
-			return err
-		}
-		offer, err := voucher.FindOffer(ctx, s.DB, tx, saleID)
+// errLoadedAlready ends a load that has waited for another one.
+var errLoadedAlready = errors.New("flashsale: loaded already")
+
+// rebuild loads the gate while the sale's row is locked. So only one of several processes does it, and nothing of the
+// sale is committed between the look at SQL and the gate that is made of it: no order, no top-up, no other terms.
+func (s *Service) rebuild(ctx context.Context, saleID id.ID) error {
+	var loaded bool
+	var failed error
+	var snap *Snapshot
+	var cause Cause
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		epoch, err := voucher.RaiseEpoch(ctx, tx, saleID)
 		if err != nil {
 			return err
 		}
-		snap.Terms, snap.Stock = s.terms(offer), offer.Stock
-		rows, err := order.FindHolding(ctx, tx, saleID)
+		st, err := s.Gate.Standing(ctx, saleID)
 		if err != nil {
 			return err
 		}
-		for _, row := range rows {
-			if row.Status.Live() {
-				snap.Live = append(snap.Live, row.Reservation())
-			} else {
-				snap.Answered = append(snap.Answered, row.Reservation())
-			}
+		if st.Loaded {
+			return errLoadedAlready
 		}
-		waiting, err := s.backlog(ctx, tx)
-		if err != nil {
+		cause = st.Cause
+		if snap, err = s.snapshot(ctx, tx, saleID, epoch); err != nil {
 			return err
 		}
-		snap.InFlight, err = order.WithoutRow(ctx, tx, waiting[saleID])
-		return err
+		loaded, failed = s.Gate.Load(ctx, *snap)
+		return nil // the epoch is used up, whatever has become of the load
 	})
+	if errors.Is(err, errLoadedAlready) {
+		return nil
+	}
+	if loaded {
+		s.Metrics.loads.WithLabelValues(string(cause)).Inc()
+		level := slog.LevelInfo
+		if snap.Epoch > firstEpoch {
+			level = slog.LevelWarn
+		}
+		s.Log.Log(ctx, level, "gate loaded", "sale", saleID, "cause", cause, "epoch", snap.Epoch, "stock", snap.Stock, "orders", len(snap.Live), "in_flight", len(snap.InFlight))
+	}
+	return errors.Join(err, failed)
+}
+
+// snapshot reads everything that a gate must know, in the transaction that has locked the sale's row.
+func (s *Service) snapshot(ctx context.Context, tx bun.Tx, saleID id.ID, epoch int64) (*Snapshot, error) {
+	offer, err := voucher.FindOffer(ctx, s.DB, tx, saleID)
+	if err != nil {
+		return nil, err
+	}
+	snap := &Snapshot{Terms: s.terms(offer), Epoch: epoch, Stock: offer.Stock}
+	if s.AcceptUnknown && epoch > firstEpoch { // some may have been known to the lost gate only
+		snap.IncompleteSince = s.Now()
+	}
+	rows, err := order.FindHolding(ctx, tx, saleID)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		if row.Status.Live() {
+			snap.Live = append(snap.Live, row.Reservation())
+		} else {
+			snap.Answered = append(snap.Answered, row.Reservation())
+		}
+	}
+	waiting, err := s.backlog(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	remains, err := s.Gate.Remains(ctx, saleID)
+	if err != nil {
+		return nil, err
+	}
+	snap.InFlight, err = order.WithoutRow(ctx, tx, append(waiting[saleID], remains...))
 	return snap, err
 }
+
+// firstEpoch is that of a sale's first gate: nobody can have been admitted before.
+const firstEpoch = 1
 
 func (s *Service) terms(o *voucher.Offer) Terms {
 	return Terms{SaleID: o.ID, VoucherID: o.VoucherID, Version: o.Version, Released: o.StockReleased, BeginsAt: store.Time(o.BeginsAt), EndsAt: store.Time(o.EndsAt), Paused: o.Paused,

@@ -27,15 +27,19 @@ var _ Gate = (*MemoryGate)(nil)
 
 // memorySale is one loaded sale.
 type memorySale struct {
-	mu       sync.Mutex // guards all below
-	terms    Terms
-	epoch    int64
-	stock    int64
-	buyers   map[id.ID]*buyer
-	orders   map[id.ID]*held
-	pending  map[id.ID]*held    // those of orders that have no row
-	ended    map[id.ID]struct{} // released, so that a late Settle doesn't revive them
-	requests map[requestKey]id.ID
+	saleID          id.ID
+	epoch           int64
+	incompleteSince time.Time
+
+	mu        sync.Mutex // guards all below
+	terms     Terms
+	stock     int64
+	withdrawn int64
+	buyers    map[id.ID]*buyer
+	orders    map[id.ID]*held
+	pending   map[id.ID]*held    // those of orders that have no row
+	ended     map[id.ID]struct{} // released, so that a late Settle doesn't revive them
+	requests  map[requestKey]id.ID
 }
 
 type requestKey struct {
@@ -64,7 +68,7 @@ func (g *MemoryGate) sale(saleID id.ID) *memorySale {
 
 // Load implements Gate.
 func (g *MemoryGate) Load(_ context.Context, s Snapshot) (bool, error) {
-	m := &memorySale{terms: s.Terms, epoch: s.Epoch, stock: s.Stock, buyers: map[id.ID]*buyer{}, orders: map[id.ID]*held{},
+	m := &memorySale{saleID: s.SaleID, epoch: s.Epoch, incompleteSince: s.IncompleteSince, terms: s.Terms, stock: s.Stock, buyers: map[id.ID]*buyer{}, orders: map[id.ID]*held{},
 		pending: map[id.ID]*held{}, ended: map[id.ID]struct{}{}, requests: map[requestKey]id.ID{}}
 	for _, r := range s.Answered {
 		m.remember(r)
@@ -80,7 +84,7 @@ func (g *MemoryGate) Load(_ context.Context, s Snapshot) (bool, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if old := g.sales[s.SaleID]; old != nil && old.epoch >= s.Epoch {
+	if g.sales[s.SaleID] != nil {
 		return false, nil
 	}
 	g.sales[s.SaleID] = m
@@ -288,7 +292,9 @@ func (g *MemoryGate) Withdraw(_ context.Context, saleID id.ID, n int64) (bool, e
 	if n > 0 && m.stock < n {
 		return false, nil
 	}
+	n = max(n, -m.withdrawn)
 	m.stock -= n
+	m.withdrawn += n
 	return true, nil
 }
 
@@ -296,11 +302,21 @@ func (g *MemoryGate) Withdraw(_ context.Context, saleID id.ID, n int64) (bool, e
 func (g *MemoryGate) Standing(_ context.Context, saleID id.ID) (Standing, error) {
 	m := g.sale(saleID)
 	if m == nil {
-		return Standing{}, nil
+		return Standing{Cause: CauseAbsent}, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Standing{Loaded: true, Epoch: m.epoch, Stock: m.stock, Pending: int64(len(m.pending)), Orders: int64(len(m.orders)), Terms: m.terms}, nil
+	return Standing{Loaded: true, Epoch: m.epoch, Stock: m.stock, Pending: int64(len(m.pending)), Orders: int64(len(m.orders)),
+		Withdrawn: m.withdrawn, Terms: m.terms, IncompleteSince: m.incompleteSince}, nil
+}
+
+// Standings implements Gate.
+func (g *MemoryGate) Standings(ctx context.Context, saleIDs []id.ID) ([]Standing, error) {
+	standings := make([]Standing, len(saleIDs))
+	for i, saleID := range saleIDs {
+		standings[i], _ = g.Standing(ctx, saleID)
+	}
+	return standings, nil
 }
 
 // Loaded implements Gate.
@@ -347,9 +363,12 @@ func (m *memorySale) find(orderID id.ID) (r *order.Reservation, pending bool) {
 }
 
 // Waiting implements Gate.
-func (g *MemoryGate) Waiting(_ context.Context, userID id.ID) ([]order.Reservation, error) {
+func (g *MemoryGate) Waiting(_ context.Context, userID id.ID, saleIDs ...id.ID) ([]order.Reservation, error) {
 	var found []order.Reservation
 	for _, m := range g.all() {
+		if len(saleIDs) > 0 && !slices.Contains(saleIDs, m.saleID) {
+			continue
+		}
 		m.mu.Lock()
 		if b := m.buyers[userID]; b != nil {
 			for _, orderID := range b.holding() {
@@ -381,3 +400,6 @@ func (g *MemoryGate) Pending(_ context.Context, saleID id.ID, before time.Time, 
 	slices.SortFunc(found, func(a, b order.Reservation) int { return cmp.Compare(a.AdmittedAt, b.AdmittedAt) })
 	return found[:min(len(found), limit)], nil
 }
+
+// Remains implements Gate: a gate in memory is whole or gone.
+func (g *MemoryGate) Remains(context.Context, id.ID) ([]order.Reservation, error) { return nil, nil }

@@ -14,6 +14,7 @@ type Metrics struct {
 	seconds *prometheus.HistogramVec
 	unknown prometheus.Counter
 	resent  prometheus.Counter
+	loads   *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -24,8 +25,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}}, []string{"result"}),
 		unknown: prometheus.NewCounter(prometheus.CounterOpts{Name: "tandian_handover_unknown_total", Help: "Hand-overs whose outcome was not known in time; the unit stays taken."}),
 		resent:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tandian_sweeper_resent_total", Help: "Pending reservations sent again."}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tandian_gate_loads_total",
+			Help: "Gates loaded from SQL by cause: absent (also each sale's first), foreign (another server or an earlier life of this one), damaged (keys lost or changed by another hand)."}, []string{"cause"}),
 	}
-	reg.MustRegister(m.grabs, m.seconds, m.unknown, m.resent)
+	reg.MustRegister(m.grabs, m.seconds, m.unknown, m.resent, m.loads)
 	return m
 }
 

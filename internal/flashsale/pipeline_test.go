@@ -337,8 +337,13 @@ func TestNoStockInSQL(t *testing.T) { onBoth(t, testNoStockInSQL) } // F28, D06
 
 func testNoStockInSQL(t *testing.T) {
 	p := newPipeline(t, 1, 1)
-	if ok, err := p.gate.Withdraw(t.Context(), p.sale, -2); !ok || err != nil { // an operator's hand in the gate
-		t.Fatal(ok, err)
+	st, err := p.gate.Standing(t.Context(), p.sale)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Terms.Version, st.Terms.Released = st.Terms.Version+1, st.Terms.Released+2 // which SQL knows nothing of
+	if err := p.gate.Change(t.Context(), st.Terms); err != nil {
+		t.Fatal(err)
 	}
 	ids := map[order.Status]int{}
 	var accepted []id.ID

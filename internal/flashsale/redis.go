@@ -3,7 +3,6 @@ package flashsale
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,37 +16,6 @@ import (
 	"tandian/internal/kit/money"
 	"tandian/internal/kit/store"
 	"tandian/internal/order"
-)
-
-//go:embed lua/common.lua
-var luaCommon string
-
-//go:embed lua/admit.lua
-var luaAdmit string
-
-//go:embed lua/settle.lua
-var luaSettle string
-
-//go:embed lua/release.lua
-var luaRelease string
-
-//go:embed lua/load.lua
-var luaLoad string
-
-//go:embed lua/change.lua
-var luaChange string
-
-//go:embed lua/withdraw.lua
-var luaWithdraw string
-
-// None of these is sent again by the client when a reply is lost: the service decides about that.
-var (
-	admitScript    = rueidis.NewLuaScript(luaCommon + luaAdmit)
-	settleScript   = rueidis.NewLuaScript(luaCommon + luaSettle)
-	releaseScript  = rueidis.NewLuaScript(luaCommon + luaRelease)
-	changeScript   = rueidis.NewLuaScript(luaCommon + luaChange)
-	withdrawScript = rueidis.NewLuaScript(luaCommon + luaWithdraw)
-	loadScript     = rueidis.NewLuaScript(luaLoad)
 )
 
 const (
@@ -130,20 +98,24 @@ func (g *RedisGate) admit(ctx context.Context, saleID id.ID, batch []Request) ([
 	}
 	res := admitScript.Exec(ctx, g.client, saleKeys(saleID), args)
 	verdicts := make([]Verdict, len(batch)) // NotLoaded
-	if n, err := res.AsInt64(); err == nil && n == -1 {
+	if _, closed := causeOf(res); closed {
 		return verdicts, nil
 	}
 	answer, err := res.ToArray()
 	if err != nil {
+		return nil, fmt.Errorf("admit to sale %d: %w", saleID, outcome(err))
+	}
+	if len(answer) != admitHead+len(batch) {
+		return nil, fmt.Errorf("admit to sale %d: answer of %d parts for %d buyers", saleID, len(answer), len(batch))
+	}
+	head := &numbers{values: answer[1:admitHead]}
+	now, amount, voucherID, window := head.next(), head.next(), head.next(), head.next()
+	server, err := answer[0].ToString()
+	if err := errors.Join(err, head.err); err != nil {
 		return nil, fmt.Errorf("admit to sale %d: %w", saleID, err)
 	}
-	head := &numbers{values: answer}
-	now, amount, voucherID, window := head.next(), head.next(), head.next(), head.next()
-	if head.err != nil || len(answer) != 4+len(batch) {
-		return nil, fmt.Errorf("admit to sale %d: answer of %d parts for %d buyers: %w", saleID, len(answer), len(batch), head.err)
-	}
 	for i, r := range batch {
-		parts, err := answer[4+i].ToArray()
+		parts, err := answer[admitHead+i].ToArray()
 		if err != nil {
 			return nil, fmt.Errorf("admit to sale %d: %w", saleID, err)
 		}
@@ -155,10 +127,13 @@ func (g *RedisGate) admit(ctx context.Context, saleID id.ID, batch []Request) ([
 		}
 	}
 	if slices.ContainsFunc(verdicts, Verdict.forEverybody) {
-		g.learn(ctx, saleID)
+		g.learn(ctx, saleID, server)
 	}
 	return verdicts, nil
 }
+
+// admitHead is how many parts of admit.lua's answer stand before the verdicts.
+const admitHead = 5
 
 // numbers reads the parts of a script's answer, keeping the first error.
 type numbers struct {
@@ -228,13 +203,12 @@ func (g *RedisGate) Release(ctx context.Context, saleID, orderID id.ID, forget b
 	return loadedOr(releaseScript.Exec(ctx, g.client, saleKeys(saleID), []string{orderID.String(), flag}))
 }
 
-// loadedOr turns a script's -1 into ErrNotLoaded.
+// loadedOr turns a script's refusal into ErrNotLoaded.
 func loadedOr(res rueidis.RedisResult) error {
-	n, err := res.AsInt64()
-	if err == nil && n == -1 {
+	if _, closed := causeOf(res); closed {
 		return ErrNotLoaded
 	}
-	return err
+	return outcome(res.Error())
 }
 
 func metaOf(t Terms) []string {
@@ -259,58 +233,4 @@ func (g *RedisGate) Withdraw(ctx context.Context, saleID id.ID, n int64) (bool, 
 		return false, err
 	}
 	return res.AsBool()
-}
-
-// Load implements Gate. The entries are written beside the live gate, under names of the epoch, and put in its place
-// by one script.
-func (g *RedisGate) Load(ctx context.Context, s Snapshot) (bool, error) {
-	entries := prepare(s)
-	keys := saleKeys(s.SaleID)
-	suffix := ":" + strconv.FormatInt(s.Epoch, 10)
-	for i, pairs := range [][]string{entries.buyers, entries.orders, entries.requests, entries.pending} {
-		key := keys[buyersKey+i] + suffix
-		keys = append(keys, key)
-		if err := g.write(ctx, key, pairs, buyersKey+i == pendingKey); err != nil {
-			return false, fmt.Errorf("load sale %d: %w", s.SaleID, err)
-		}
-	}
-	args := append([]string{strconv.FormatInt(s.Epoch, 10), strconv.FormatInt(entries.stock, 10)}, metaOf(s.Terms)...)
-	if g.Clock != nil {
-		args = append(args, "clock", strconv.FormatInt(g.Clock().UnixMilli(), 10))
-	}
-	done, err := loadScript.Exec(ctx, g.client, keys, args).AsBool()
-	if err != nil {
-		return false, fmt.Errorf("load sale %d: %w", s.SaleID, err)
-	}
-	return done, g.client.Do(ctx, g.client.B().Sadd().Key(loadedKey).Member(s.SaleID.String()).Build()).Error()
-}
-
-// write fills a hash with fields and values, or a sorted set with scores and members.
-func (g *RedisGate) write(ctx context.Context, key string, pairs []string, sorted bool) error {
-	commands := rueidis.Commands{g.client.B().Del().Key(key).Build()}
-	name := "HSET"
-	if sorted {
-		name = "ZADD"
-	}
-	for chunk := range slices.Chunk(pairs, 2*entriesALoad) {
-		commands = append(commands, g.client.B().Arbitrary(name).Keys(key).Args(chunk...).Build())
-	}
-	commands = append(commands, g.client.B().Pexpire().Key(key).Milliseconds(loadTimeout.Milliseconds()).Build())
-	for _, res := range g.client.DoMulti(ctx, commands...) {
-		if err := res.Error(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Unload implements Gate.
-func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
-	g.mu.Lock()
-	delete(g.sales, saleID)
-	g.mu.Unlock()
-	if err := g.client.Do(ctx, g.client.B().Unlink().Key(saleKeys(saleID)...).Build()).Error(); err != nil {
-		return err
-	}
-	return g.client.Do(ctx, g.client.B().Srem().Key(loadedKey).Member(saleID.String()).Build()).Error()
 }

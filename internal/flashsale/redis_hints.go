@@ -2,6 +2,7 @@ package flashsale
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"sync"
@@ -38,8 +39,9 @@ func (v Verdict) forEverybody() bool {
 	return v.Result == SoldOut || v.Result == NotStarted || v.Result == Ended || v.Result == Paused
 }
 
-// learn reads the sale, with the server's promise to tell of changes. Without an answer nothing is known.
-func (g *RedisGate) learn(ctx context.Context, saleID id.ID) {
+// learn reads the sale, with the server's promise to tell of changes. Without an answer, or with one from another
+// server than the one whose script has refused, nothing is known.
+func (g *RedisGate) learn(ctx context.Context, saleID id.ID, server string) {
 	g.hints.mu.Lock()
 	generation, known := g.hints.generation, g.hints.known[saleID]
 	g.hints.mu.Unlock()
@@ -51,16 +53,24 @@ func (g *RedisGate) learn(ctx context.Context, saleID id.ID) {
 		rueidis.CT(b.Hgetall().Key(keys[metaKey]).Cache(), hintFor), rueidis.CT(b.Get().Key(keys[stockKey]).Cache(), hintFor),
 		rueidis.CT(b.Hkeys().Key(keys[buyersKey]).Cache(), hintFor), rueidis.CT(b.Hkeys().Key(keys[requestsKey]).Cache(), hintFor))
 	h := &hint{users: map[id.ID]struct{}{}, until: g.now().Add(hintFor)}
-	var err error
-	if h.standing, err = standingOf(saleID, res[0], res[1]); err != nil || !h.standing.Loaded {
+	meta, err := res[0].AsStrMap()
+	stock, err2 := res[1].AsInt64()
+	if errors.Join(err, err2) != nil || meta["server"] != server {
 		return
 	}
+	if h.standing, err = standingOf(saleID, meta); err != nil {
+		return
+	}
+	h.standing.Stock = stock
 	for _, part := range res[2:] {
 		names, err := part.AsStrSlice()
 		if err != nil {
 			return
 		}
 		for _, name := range names {
+			if name == "" {
+				continue
+			}
 			user, _, _ := strings.Cut(name, ":")
 			userID, err := id.Parse(user)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,44 +21,80 @@ import (
 
 // Standing implements Gate.
 func (g *RedisGate) Standing(ctx context.Context, saleID id.ID) (Standing, error) {
-	keys := saleKeys(saleID)
-	res := g.client.DoMulti(ctx, g.client.B().Hgetall().Key(keys[metaKey]).Build(), g.client.B().Get().Key(keys[stockKey]).Build(),
-		g.client.B().Zcard().Key(keys[pendingKey]).Build(), g.client.B().Hlen().Key(keys[ordersKey]).Build())
-	s, err := standingOf(saleID, res[0], res[1])
-	if err != nil || !s.Loaded {
-		return s, err
-	}
-	var err2 error
-	s.Pending, err = res[2].AsInt64()
-	s.Orders, err2 = res[3].AsInt64()
-	return s, errors.Join(err, err2)
-}
-
-// standingOf reads meta and stock; without either of them the sale is not loaded.
-func standingOf(saleID id.ID, metaResult, stockResult rueidis.RedisResult) (Standing, error) {
-	meta, err := metaResult.AsStrMap()
+	standings, err := g.Standings(ctx, []id.ID{saleID})
 	if err != nil {
 		return Standing{}, err
 	}
-	stock, err := stockResult.AsInt64()
-	if len(meta) == 0 || rueidis.IsRedisNil(err) {
-		return Standing{}, nil
+	return standings[0], nil
+}
+
+// Standings implements Gate. A gate that is missing in the list of the loaded ones is not loaded: its orders would
+// not be found.
+func (g *RedisGate) Standings(ctx context.Context, saleIDs []id.ID) ([]Standing, error) {
+	if len(saleIDs) == 0 {
+		return nil, nil
 	}
+	keys, names := make([][]string, len(saleIDs)), make([]string, len(saleIDs))
+	for i, saleID := range saleIDs {
+		keys[i], names[i] = saleKeys(saleID), saleID.String()
+	}
+	results := standingScript.read(ctx, g.client, keys)
+	listed, err := g.client.Do(ctx, g.client.B().Smismember().Key(loadedKey).Member(names...).Build()).AsIntSlice()
+	if err != nil && !wrongType(err) {
+		return nil, err
+	}
+	standings := make([]Standing, len(saleIDs))
+	for i, saleID := range saleIDs {
+		if standings[i], err = standingFrom(saleID, results[i]); err != nil {
+			return nil, fmt.Errorf("standing of sale %d: %w", saleID, err)
+		}
+		if standings[i].Loaded && (i >= len(listed) || listed[i] == 0) {
+			standings[i] = Standing{Cause: CauseDamaged}
+		}
+	}
+	return standings, nil
+}
+
+// standingFrom reads the answer of standing.lua.
+func standingFrom(saleID id.ID, res rueidis.RedisResult) (Standing, error) {
+	if cause, closed := causeOf(res); closed {
+		return Standing{Cause: cause}, nil
+	}
+	parts, err := res.ToArray()
+	if err != nil {
+		return Standing{}, err
+	}
+	if len(parts) != 4 {
+		return Standing{}, fmt.Errorf("answer of %d parts", len(parts))
+	}
+	meta, err := parts[3].AsStrMap()
+	if err != nil {
+		return Standing{}, err
+	}
+	s, err := standingOf(saleID, meta)
+	n := &numbers{values: parts[:3]}
+	s.Stock, s.Pending, s.Orders = n.next(), n.next(), n.next()
+	return s, errors.Join(err, n.err)
+}
+
+// standingOf reads meta.
+func standingOf(saleID id.ID, meta map[string]string) (s Standing, err error) {
 	n := func(name string) int64 {
 		v, e := strconv.ParseInt(meta[name], 10, 64)
 		err = cmp.Or(err, e)
 		return v
 	}
-	s := Standing{Loaded: true, Epoch: n("epoch"), Stock: stock, Terms: Terms{SaleID: saleID, VoucherID: id.ID(n("voucher")), Version: n("version"),
-		Released: n("released"), BeginsAt: store.Time(n("begin")), EndsAt: store.Time(n("end")), Paused: meta["paused"] == "1", Limit: int(n("limit")),
-		Amount: money.Fen(n("amount")), PayWindow: time.Duration(n("window")) * time.Millisecond}}
+	s = Standing{Loaded: true, Epoch: n("epoch"), Withdrawn: n("withdrawn"), IncompleteSince: store.Time(n("incomplete")),
+		Terms: Terms{SaleID: saleID, VoucherID: id.ID(n("voucher")), Version: n("version"), Released: n("released"), BeginsAt: store.Time(n("begin")),
+			EndsAt: store.Time(n("end")), Paused: meta["paused"] == "1", Limit: int(n("limit")), Amount: money.Fen(n("amount")),
+			PayWindow: time.Duration(n("window")) * time.Millisecond}}
 	return s, err
 }
 
 // Loaded implements Gate.
 func (g *RedisGate) Loaded(ctx context.Context) ([]id.ID, error) {
 	names, err := g.client.Do(ctx, g.client.B().Smembers().Key(loadedKey).Build()).AsStrSlice()
-	if err != nil {
+	if err != nil && !wrongType(err) {
 		return nil, err
 	}
 	ids := make([]id.ID, 0, len(names))
@@ -72,83 +109,141 @@ func (g *RedisGate) Loaded(ctx context.Context) ([]id.ID, error) {
 	return ids, nil
 }
 
-// records reads some orders of a sale; absent ones are left out.
-func (g *RedisGate) records(ctx context.Context, saleID id.ID, orders []string, each func(r order.Reservation, pending bool)) error {
-	if len(orders) == 0 {
-		return nil
-	}
-	found, err := g.client.Do(ctx, g.client.B().Hmget().Key(saleKeys(saleID)[ordersKey]).Field(orders...).Build()).ToArray()
+// record is an order as the gate has it.
+type record struct {
+	order.Reservation
+	pending bool
+}
+
+// recordsOf reads HMGET's answer about some orders of a sale; absent ones are left out.
+func recordsOf(saleID id.ID, orders []string, res rueidis.RedisResult) ([]record, error) {
+	values, err := res.ToArray()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i, v := range found {
-		record, err := v.ToString()
+	var found []record
+	for i, v := range values {
+		value, err := v.ToString()
 		if rueidis.IsRedisNil(err) {
 			continue
 		}
 		orderID, err2 := id.Parse(orders[i])
-		r, pending, err3 := recordAs(saleID, orderID, record)
+		r, pending, err3 := recordAs(saleID, orderID, value)
 		if err := errors.Join(err, err2, err3); err != nil {
+			return nil, err
+		}
+		found = append(found, record{r, pending})
+	}
+	return found, nil
+}
+
+// each asks the same of several sales, in one round trip. A sale whose key has another type is damaged and says nothing:
+// it will be loaded anew, and the others can be read meanwhile.
+func (g *RedisGate) each(ctx context.Context, saleIDs []id.ID, command func(saleID id.ID) rueidis.Completed, read func(i int, res rueidis.RedisResult) error) error {
+	if len(saleIDs) == 0 {
+		return nil
+	}
+	commands := make(rueidis.Commands, len(saleIDs))
+	for i, saleID := range saleIDs {
+		commands[i] = command(saleID)
+	}
+	for i, res := range g.client.DoMulti(ctx, commands...) {
+		if err := res.Error(); rueidis.IsRedisNil(err) || wrongType(err) {
+			continue
+		}
+		if err := read(i, res); err != nil {
 			return err
 		}
-		each(r, pending)
 	}
 	return nil
 }
 
-// Find implements Gate.
+// Find implements Gate. What an untrusted gate holds was admitted all the same, and the caller knows what has a row.
 func (g *RedisGate) Find(ctx context.Context, orderID id.ID) (found *order.Reservation, pending bool, err error) {
 	sales, err := g.Loaded(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	for _, saleID := range sales {
-		err = errors.Join(err, g.records(ctx, saleID, []string{orderID.String()}, func(r order.Reservation, p bool) { found, pending = &r, p }))
-	}
+	err = g.each(ctx, sales, func(saleID id.ID) rueidis.Completed {
+		return g.client.B().Hget().Key(saleKeys(saleID)[ordersKey]).Field(orderID.String()).Build()
+	}, func(i int, res rueidis.RedisResult) error {
+		value, err := res.ToString()
+		if err != nil {
+			return err
+		}
+		r, p, err := recordAs(sales[i], orderID, value)
+		found, pending = &r, p
+		return err
+	})
 	return found, pending, err
 }
 
 // Waiting implements Gate.
-func (g *RedisGate) Waiting(ctx context.Context, userID id.ID) ([]order.Reservation, error) {
-	sales, err := g.Loaded(ctx)
+func (g *RedisGate) Waiting(ctx context.Context, userID id.ID, saleIDs ...id.ID) ([]order.Reservation, error) {
+	if len(saleIDs) == 0 {
+		var err error
+		if saleIDs, err = g.Loaded(ctx); err != nil {
+			return nil, err
+		}
+	}
+	held := map[id.ID][]string{} // orders by sale
+	err := g.each(ctx, saleIDs, func(saleID id.ID) rueidis.Completed {
+		return g.client.B().Hget().Key(saleKeys(saleID)[buyersKey]).Field(userID.String()).Build()
+	}, func(i int, res rueidis.RedisResult) error {
+		slots, err := res.ToString()
+		for slot := range strings.SplitSeq(slots, ";") {
+			_, orderID, _ := strings.Cut(slot, "=")
+			held[saleIDs[i]] = append(held[saleIDs[i]], orderID)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := g.trusted(ctx, slices.Collect(maps.Keys(held)))
 	if err != nil {
 		return nil, err
 	}
 	var waiting []order.Reservation
-	for _, saleID := range sales {
-		slots, err := g.client.Do(ctx, g.client.B().Hget().Key(saleKeys(saleID)[buyersKey]).Field(userID.String()).Build()).ToString()
-		if rueidis.IsRedisNil(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		var orders []string
-		for slot := range strings.SplitSeq(slots, ";") {
-			_, orderID, _ := strings.Cut(slot, "=")
-			orders = append(orders, orderID)
-		}
-		err = g.records(ctx, saleID, orders, func(r order.Reservation, pending bool) {
-			if pending {
-				waiting = append(waiting, r)
+	err = g.each(ctx, trusted, func(saleID id.ID) rueidis.Completed {
+		return g.client.B().Hmget().Key(saleKeys(saleID)[ordersKey]).Field(held[saleID]...).Build()
+	}, func(i int, res rueidis.RedisResult) error {
+		records, err := recordsOf(trusted[i], held[trusted[i]], res)
+		for _, r := range records {
+			if r.pending {
+				waiting = append(waiting, r.Reservation)
 			}
-		})
-		if err != nil {
-			return nil, err
+		}
+		return err
+	})
+	slices.SortFunc(waiting, func(a, b order.Reservation) int { return cmp.Compare(b.OrderID, a.OrderID) })
+	return waiting, err
+}
+
+// trusted returns those of the sales that are loaded.
+func (g *RedisGate) trusted(ctx context.Context, saleIDs []id.ID) ([]id.ID, error) {
+	standings, err := g.Standings(ctx, saleIDs)
+	var trusted []id.ID
+	for i, s := range standings {
+		if s.Loaded {
+			trusted = append(trusted, saleIDs[i])
 		}
 	}
-	slices.SortFunc(waiting, func(a, b order.Reservation) int { return cmp.Compare(b.OrderID, a.OrderID) })
-	return waiting, nil
+	return trusted, err
 }
 
 // Pending implements Gate.
 func (g *RedisGate) Pending(ctx context.Context, saleID id.ID, before time.Time, limit int) ([]order.Reservation, error) {
+	keys, b := saleKeys(saleID), g.client.B()
 	max := "(" + strconv.FormatInt(store.Millis(before), 10)
-	orders, err := g.client.Do(ctx, g.client.B().Zrangebyscore().Key(saleKeys(saleID)[pendingKey]).Min("-inf").Max(max).Limit(0, int64(limit)).Build()).AsStrSlice()
-	if err != nil {
+	orders, err := g.client.Do(ctx, b.Zrangebyscore().Key(keys[pendingKey]).Min("-inf").Max(max).Limit(0, int64(limit)).Build()).AsStrSlice()
+	if err != nil || len(orders) == 0 {
 		return nil, err
 	}
-	var found []order.Reservation
-	err = g.records(ctx, saleID, orders, func(r order.Reservation, _ bool) { found = append(found, r) })
+	records, err := recordsOf(saleID, orders, g.client.Do(ctx, b.Hmget().Key(keys[ordersKey]).Field(orders...).Build()))
+	found := make([]order.Reservation, len(records))
+	for i, r := range records {
+		found[i] = r.Reservation
+	}
 	return found, err
 }

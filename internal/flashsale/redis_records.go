@@ -10,24 +10,26 @@ import (
 	"tandian/internal/order"
 )
 
-// prepared is a snapshot in the form of the keys: fields and values, or scores and members, in turn.
+// prepared is a snapshot in the form of the keys: fields and values, or members and scores.
 type prepared struct {
 	stock                             int64
-	buyers, orders, requests, pending []string
+	buyers, orders, requests, pending map[string]string
 }
 
 func prepare(s Snapshot) prepared {
-	p := prepared{stock: s.Stock}
-	held, seen := map[id.ID][]string{}, map[id.ID]bool{}
+	p := prepared{stock: s.Stock, buyers: map[string]string{}, orders: map[string]string{}, requests: map[string]string{}, pending: map[string]string{}}
 	remember := func(r order.Reservation) {
 		if r.RequestID != "" {
-			p.requests = append(p.requests, r.UserID.String()+":"+r.RequestID, r.OrderID.String())
+			p.requests[r.UserID.String()+":"+r.RequestID] = r.OrderID.String()
 		}
 	}
 	hold := func(r order.Reservation, state string) {
-		seen[r.OrderID] = true
-		held[r.UserID] = append(held[r.UserID], strconv.Itoa(r.Slot)+"="+r.OrderID.String())
-		p.orders = append(p.orders, r.OrderID.String(), recordOf(r, state))
+		user, slots := r.UserID.String(), strconv.Itoa(r.Slot)+"="+r.OrderID.String()
+		if held := p.buyers[user]; held != "" {
+			slots = held + ";" + slots
+		}
+		p.buyers[user] = slots
+		p.orders[r.OrderID.String()] = recordOf(r, state)
 		remember(r)
 	}
 	for _, r := range s.Answered {
@@ -37,14 +39,11 @@ func prepare(s Snapshot) prepared {
 		hold(r, "W")
 	}
 	for _, r := range s.InFlight {
-		if !seen[r.OrderID] {
+		if _, seen := p.orders[r.OrderID.String()]; !seen {
 			p.stock--
 			hold(r, "P")
-			p.pending = append(p.pending, strconv.FormatInt(r.AdmittedAt, 10), r.OrderID.String())
+			p.pending[r.OrderID.String()] = strconv.FormatInt(r.AdmittedAt, 10)
 		}
-	}
-	for user, slots := range held {
-		p.buyers = append(p.buyers, user.String(), strings.Join(slots, ";"))
 	}
 	return p
 }

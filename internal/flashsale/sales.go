@@ -283,7 +283,7 @@ func (s *Service) Sale(ctx context.Context, saleID id.ID) (*Sale, error) {
 
 // mine lists a buyer's orders of a sale, the waiting ones included.
 func (s *Service) mine(ctx context.Context, saleID, userID id.ID) ([]order.Order, error) {
-	waiting, err := s.Gate.Waiting(ctx, userID) // before SQL: what is written in between is then seen there
+	waiting, err := s.Gate.Waiting(ctx, userID, saleID) // before SQL: what is written in between is then seen there
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +297,7 @@ func (s *Service) mine(ctx context.Context, saleID, userID id.ID) ([]order.Order
 	}
 	mine := []order.Order{} // not nil: the caller is signed in
 	for _, r := range waiting {
-		if r.SaleID == saleID && !written[r.OrderID] {
+		if !written[r.OrderID] {
 			mine = append(mine, order.Order{ID: r.OrderID, Status: order.Queued})
 		}
 	}
@@ -306,19 +306,23 @@ func (s *Service) mine(ctx context.Context, saleID, userID id.ID) ([]order.Order
 
 // dress adds shop, live stock and phase.
 func (s *Service) dress(ctx context.Context, offers []*voucher.Offer) ([]*Sale, error) {
-	ids := make([]id.ID, len(offers))
+	shopIDs, saleIDs := make([]id.ID, len(offers)), make([]id.ID, len(offers))
 	for i, o := range offers {
-		ids[i] = o.ShopID
+		shopIDs[i], saleIDs[i] = o.ShopID, o.ID
 	}
-	cards, err := s.Shops.ShopCards(ctx, ids)
+	cards, err := s.Shops.ShopCards(ctx, shopIDs)
 	if err != nil {
 		return nil, err
+	}
+	standings, err := s.Gate.Standings(ctx, saleIDs)
+	if err != nil { // SQL's stock will do
+		standings = make([]Standing, len(offers))
 	}
 	sales := make([]*Sale, len(offers))
 	for i, o := range offers {
 		sale := &Sale{Offer: *o, Shop: cards[o.ShopID], StockLeft: o.Stock, At: s.Now()}
-		if st, err := s.Gate.Standing(ctx, o.ID); err == nil && st.Loaded {
-			sale.StockLeft = max(0, st.Stock)
+		if standings[i].Loaded {
+			sale.StockLeft = max(0, standings[i].Stock)
 		}
 		sale.Phase = voucher.PhaseOf(sale.At, store.Time(o.BeginsAt), store.Time(o.EndsAt), o.Paused, sale.StockLeft)
 		sales[i] = sale

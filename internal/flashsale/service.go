@@ -95,7 +95,7 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 	}
 	switch v.Result {
 	case Repeat:
-		return s.repeated(ctx, v)
+		return s.repeated(ctx, v, v.OrderID == orderID)
 	case Admitted:
 		failpoint.Pass(failpoint.AfterAdmit)
 		return s.handOver(ctx, v.Reservation)
@@ -103,37 +103,57 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 	return 0, v.refusal()
 }
 
-// repeated answers a request that was admitted before. Only a gate that outlives its process may vouch for a
-// reservation that the queue has not confirmed yet.
-func (s *Service) repeated(ctx context.Context, v Verdict) (id.ID, error) {
-	if s.AcceptUnknown {
+// repeated answers a request that was admitted before; just = by this very call, whose first answer was lost. Only a
+// gate that outlives its process may vouch for a reservation that the queue has not confirmed yet.
+func (s *Service) repeated(ctx context.Context, v Verdict, just bool) (id.ID, error) {
+	if s.AcceptUnknown && !just {
 		return v.OrderID, nil
 	}
 	r, pending, err := s.Gate.Find(ctx, v.OrderID)
-	if err != nil || !pending {
+	switch {
+	case err != nil && s.AcceptUnknown: // the sweeper will hand it over
+		return v.OrderID, nil
+	case err != nil || !pending:
 		return v.OrderID, err
 	}
 	// The first attempt may still be on its way, or its outcome was unknown: sending again makes it certain.
 	return s.handOver(ctx, *r)
 }
 
+const (
+	asksAtOnce  = 2 // when no answer comes: the second finds out what became of the first
+	loadsAtOnce = 2 // when the gate is lost again at once
+)
+
 // admit asks the gate, loads it if need be, and asks once more with the same ids when the answer was lost.
 func (s *Service) admit(ctx context.Context, saleID id.ID, r Request) (Verdict, error) {
-	for attempt := 0; ; attempt++ {
+	unknown := false // whether an earlier call may have admitted the buyer
+	for asks, loads := 1, 0; ; {
 		v, err := s.Gate.Admit(ctx, saleID, r)
 		switch {
-		case err != nil && attempt > 0:
-			return v, ErrUnknown.With(err)
-		case err != nil:
-			continue
-		case v.Result != NotLoaded:
+		case err == nil && v.Result != NotLoaded:
 			return v, nil
-		case attempt > 1:
-			return v, ErrBusy.With(ErrNotLoaded)
+		case err == nil && loads < loadsAtOnce:
+			loads++
+			err = s.load(ctx, saleID)
+			if err == nil {
+				continue
+			}
+		case err == nil:
+			err = ErrBusy.With(ErrNotLoaded)
+		case asks < asksAtOnce:
+			asks++
+			unknown = unknown || !errors.Is(err, ErrNotDone)
+			continue
+		case errors.Is(err, ErrNotDone):
+			err = ErrBusy.With(err)
+		default:
+			unknown = true
 		}
-		if err := s.load(ctx, saleID); err != nil {
-			return v, err
+		if unknown {
+			return v, ErrUnknown.With(err)
 		}
+		return v, err
 	}
 }
 
@@ -215,10 +235,13 @@ func (s *Service) Release(ctx context.Context, saleID, orderID id.ID, forget boo
 	return s.whenLoaded(ctx, saleID, func() error { return s.Gate.Release(ctx, saleID, orderID, forget) })
 }
 
-// Find implements order.Seats.
+// Find implements order.Seats. It returns an error for an id that no gate holds while a gate may have forgotten it.
 func (s *Service) Find(ctx context.Context, orderID id.ID) (*order.Reservation, error) {
 	r, _, err := s.Gate.Find(ctx, orderID)
-	return r, err
+	if r != nil || err != nil {
+		return r, err
+	}
+	return nil, s.complete(ctx)
 }
 
 // Waiting implements order.Seats.

@@ -4,18 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
 	"tandian/internal/order"
+	"tandian/internal/voucher"
 )
 
-// Sweeper looks after the loaded sales: it sends pending reservations again whose message may have been lost, and
-// unloads sales that are over. It cancels nothing: a reservation whose hand-over was refused has been ended by its
-// tombstone, and one that the writer can't write is a dead letter and a person's.
+// Sweeper looks after the gates: it loads those of open sales that are lost, tells them what they have missed, sends
+// pending reservations again whose message may have been lost, and unloads sales that are over. It cancels nothing: a
+// reservation whose hand-over was refused has been ended by its tombstone, and one that the writer can't write is a dead
+// letter and a person's.
 type Sweeper struct {
 	*Service
-	next map[id.ID]resend
+	next      map[id.ID]resend
+	withdrawn map[id.ID]withdrawal // by sale
 }
 
 type resend struct {
@@ -23,40 +31,88 @@ type resend struct {
 	pause time.Duration
 }
 
+// withdrawal is what a gate said was withdrawn, and since when it has said so.
+type withdrawal struct {
+	units int64
+	since time.Time
+}
+
 // NewSweeper returns a sweeper; one per process, its Turn called by one goroutine.
-func NewSweeper(s *Service) *Sweeper { return &Sweeper{Service: s, next: map[id.ID]resend{}} }
+func NewSweeper(s *Service) *Sweeper {
+	return &Sweeper{Service: s, next: map[id.ID]resend{}, withdrawn: map[id.ID]withdrawal{}}
+}
 
 const (
 	sweepBatch   = 500
 	longestPause = 5 * time.Minute
 	unloadAfter  = time.Hour // past a sale's end
+	maxSales     = 10_000                // looked after at once
 )
 
-// Turn looks over all loaded sales once.
+// Turn looks over all open and all loaded sales once.
 func (s *Sweeper) Turn(ctx context.Context) error {
 	now := s.Now()
+	sales, failed := s.upkeep(ctx, now)
 	depth, err := s.Broker.Depth(ctx, order.TopicCreate)
-	if err != nil {
-		return fmt.Errorf("sweep: %w", err)
+	// A backlog as old as the reservation explains its age: the writers are behind, nothing is lost.
+	if err != nil || depth.Oldest >= s.SweepAfter {
+		return errors.Join(failed, err)
 	}
-	sales, err := s.Gate.Loaded(ctx)
-	if err != nil {
-		return fmt.Errorf("sweep: %w", err)
-	}
-	var failed error
 	seen := map[id.ID]resend{}
 	for _, saleID := range sales {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// A backlog as old as the reservation explains its age: the writers are behind, nothing is lost.
-		if depth.Oldest < s.SweepAfter {
-			failed = errors.Join(failed, s.sendAgain(ctx, saleID, now, seen))
-		}
-		failed = errors.Join(failed, s.unloadIfOver(ctx, saleID, now))
+		failed = errors.Join(failed, s.sendAgain(ctx, saleID, now, seen))
 	}
 	s.next = seen // what is no longer pending is forgotten
 	return failed
+}
+
+// upkeep brings every gate into the state that SQL asks for, and returns the loaded ones.
+func (s *Sweeper) upkeep(ctx context.Context, now time.Time) (loaded []id.ID, failed error) {
+	known, err := s.Gate.Loaded(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	offers, err := s.offers(ctx, known, now)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	for _, saleID := range known {
+		if offers[saleID] == nil {
+			offers[saleID] = nil // its row is gone
+		}
+	}
+	sales := slices.Sorted(maps.Keys(offers))
+	standings, err := s.Gate.Standings(ctx, sales)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	for i, saleID := range sales {
+		if ctx.Err() != nil {
+			return nil, failed
+		}
+		if standings[i].Loaded {
+			loaded = append(loaded, saleID)
+		}
+		failed = errors.Join(failed, s.adjust(ctx, saleID, offers[saleID], standings[i], now))
+	}
+	return loaded, failed
+}
+
+// offers reads the rows of open sales and of the given ones.
+func (s *Sweeper) offers(ctx context.Context, known []id.ID, now time.Time) (map[id.ID]*voucher.Offer, error) {
+	condition, args := "ends_at > ?", []any{store.Millis(now.Add(-openFor))}
+	if len(known) > 0 {
+		condition, args = condition+" OR sale.id IN (?)", append(args, bun.List(known))
+	}
+	rows, err := voucher.FindOffers(ctx, s.DB.Read, condition, args, "ends_at", false, 0, 0, maxSales)
+	byID := make(map[id.ID]*voucher.Offer, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	return byID, err
 }
 
 // sendAgain publishes the sale's old pending reservations, each in a message of its own, and notes in seen when the
@@ -92,11 +148,52 @@ func (s *Sweeper) sendAgain(ctx context.Context, saleID id.ID, now time.Time, se
 	return failed
 }
 
-// unloadIfOver forgets the gate of a sale that ended long ago and has nothing on its way. Whoever needs it loads it.
-func (s *Sweeper) unloadIfOver(ctx context.Context, saleID id.ID, now time.Time) error {
-	st, err := s.Gate.Standing(ctx, saleID)
-	if err != nil || !st.Loaded || st.Pending > 0 || now.Before(st.Terms.EndsAt.Add(unloadAfter)) {
+// adjust brings one gate into the state that SQL asks for. offer is nil if the sale's row is gone.
+func (s *Sweeper) adjust(ctx context.Context, saleID id.ID, offer *voucher.Offer, st Standing, now time.Time) error {
+	if !st.Loaded {
+		return s.reopen(ctx, saleID, offer, now)
+	}
+	err := s.returnForgotten(ctx, saleID, st.Withdrawn, now)
+	if offer != nil && st.Terms.Version < offer.Version { // whoever changed the row didn't get through to the gate
+		err = errors.Join(err, s.Gate.Change(ctx, s.terms(offer)))
+	} else if st.Pending == 0 && !now.Before(st.Terms.EndsAt.Add(unloadAfter)) {
+		err = errors.Join(err, s.Gate.Unload(ctx, saleID)) // whoever needs it loads it
+	}
+	return err
+}
+
+// reopen loads a lost gate. Of a sale that is over, only what still waits for its row is a reason to.
+func (s *Sweeper) reopen(ctx context.Context, saleID id.ID, offer *voucher.Offer, now time.Time) error {
+	if offer == nil || !now.Before(store.Time(offer.EndsAt).Add(openFor)) {
+		remains, err := s.Gate.Remains(ctx, saleID)
+		if err != nil {
+			return err
+		}
+		if len(remains) == 0 {
+			return s.Gate.Unload(ctx, saleID)
+		}
+	}
+	err := s.load(ctx, saleID)
+	if errors.Is(err, voucher.ErrSaleNotFound) {
+		return nil
+	}
+	return err
+}
+
+// returnForgotten puts units back that somebody has withdrawn for a change and can't have in his hands any more: the
+// process has died, or the gate's answer was lost.
+func (s *Sweeper) returnForgotten(ctx context.Context, saleID id.ID, units int64, now time.Time) error {
+	last, ok := s.withdrawn[saleID]
+	switch {
+	case units == 0:
+		delete(s.withdrawn, saleID)
+	case !ok || last.units != units:
+		s.withdrawn[saleID] = withdrawal{units, now}
+	case now.Sub(last.since) > 3*changeTimeout: // one to withdraw, one to change the row, one to put back
+		delete(s.withdrawn, saleID)
+		s.Log.WarnContext(ctx, "units that a change had set aside are put back", "sale", saleID, "units", units)
+		_, err := s.Gate.Withdraw(ctx, saleID, -units)
 		return err
 	}
-	return s.Gate.Unload(ctx, saleID)
+	return nil
 }

@@ -2,20 +2,19 @@
 --
 --   ARGV  three a buyer: order id, user, request id
 --
--- Returns -1 not loaded, or {now in ms, amount, voucher, window, verdict…}, a verdict a buyer:
+-- Returns < 0 not loaded, or {server, now in ms, amount, voucher, window, verdict…}, a verdict a buyer:
 --   {1, slot}     admitted
 --   {2, order}    repeat: this request was admitted before, as that order
 --   {3, order…}   limit reached, by these
 --   {4} sold out  {5} not started  {6} ended  {7} paused
 
-if not loaded() then return -1 end
+local gate, why = open('begin', 'end', 'paused', 'limit', 'amount', 'voucher', 'window')
+if not gate then return why end
 
-local m = redis.call('HMGET', KEYS[1], 'begin', 'end', 'paused', 'limit', 'amount', 'voucher', 'window', 'clock')
-local begins, ends, paused, limit = tonumber(m[1]), tonumber(m[2]), m[3], tonumber(m[4])
-local amount, voucher, window = m[5], m[6], tonumber(m[7])
-local stock = tonumber(redis.call('GET', KEYS[2]))
+local begins, ends, paused, limit = tonumber(gate.terms[1]), tonumber(gate.terms[2]), gate.terms[3], tonumber(gate.terms[4])
+local amount, voucher, window = gate.terms[5], gate.terms[6], tonumber(gate.terms[7])
 local t = redis.call('TIME')
-local now = tonumber(m[8]) or tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+local now = gate.clock or tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 local taken = 0
 
 local function decide(order, user, request)
@@ -33,7 +32,7 @@ local function decide(order, user, request)
     end
     return v
   end
-  if stock - taken <= 0 then return {4} end
+  if gate.stock - taken <= 0 then return {4} end
   taken = taken + 1
   held[slot] = order
   keep(user, held)
@@ -44,7 +43,7 @@ local function decide(order, user, request)
   return {1, slot}
 end
 
-local out = {string.format('%.0f', now), amount, voucher, string.format('%.0f', window)}
+local out = {gate.server, string.format('%.0f', now), amount, voucher, string.format('%.0f', window)}
 for i = 1, #ARGV, 3 do out[#out + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 if taken > 0 then redis.call('DECRBY', KEYS[2], taken) end
 return out

@@ -2,11 +2,14 @@
 --
 --   ARGV  "version", version, "released", released, then further names and values of meta
 --
--- Returns -1 not loaded, 1 done, 0 not newer.
+-- Returns < 0 not loaded, 1 done, 0 not newer.
 
-if not loaded() then return -1 end
-local m = redis.call('HMGET', KEYS[1], 'version', 'released')
-if tonumber(m[1]) >= tonumber(ARGV[2]) then return 0 end
-redis.call('INCRBY', KEYS[2], string.format('%.0f', tonumber(ARGV[4]) - tonumber(m[2])))
+local gate, why = open('version', 'released')
+if not gate then return why end
+
+if tonumber(gate.terms[1]) >= tonumber(ARGV[2]) then return 0 end
+local more = string.format('%.0f', tonumber(ARGV[4]) - tonumber(gate.terms[2]))
+redis.call('INCRBY', KEYS[2], more)
+redis.call('HINCRBY', KEYS[1], 'units', more)
 redis.call('HSET', KEYS[1], unpack(ARGV))
 return 1

@@ -1,24 +1,52 @@
 -- Prepended to every script of a sale's gate. All keys carry the same hash tag, so that they meet in one cluster slot.
 --
---   KEYS[1] meta      hash: version, released, begin, end (ms), paused (0|1), limit, voucher, amount, window (ms), epoch, clock (ms; tests only: stands in for the server's)
+--   KEYS[1] meta      hash: version, released, begin, end (ms), paused (0|1), limit, voucher, amount, window (ms), epoch,
+--                     server (the history of data it was loaded into), units, withdrawn, incomplete (ms; 0 = it is complete),
+--                     clock (ms; tests only: stands in for the server's)
 --   KEYS[2] stock     integer; below zero while in-flight units are adopted
 --   KEYS[3] buyers    hash: user → "slot=order;slot=order"
 --   KEYS[4] orders    hash: order → "state|user|slot|amount|admittedAt|payBefore|voucher|request", state P (pending) or W (written)
 --   KEYS[5] requests  hash: "user:request" → order
 --   KEYS[6] pending   sorted set: order by admission time in ms
 --   KEYS[7] ended     set of released orders, so that a late settle doesn't revive them
+--
+-- Always: stock + number of orders + withdrawn = units. Buyers, requests, pending and ended hold an empty member beside
+-- the real ones, so that none of these keys is ever missing in a gate that is whole.
 
-local types = {'hash', 'string', 'hash', 'hash', 'hash', 'zset', 'set'}
+local ABSENT, FOREIGN, DAMAGED = -1, -2, -3
 
--- loaded reports whether the gate can be used. A failing script does not take its earlier writes back, so everything is
--- looked at before the first of them.
-local function loaded()
-  if redis.call('EXISTS', KEYS[1], KEYS[2]) < 2 then return false end
-  for i = 1, 7 do
-    local t = redis.call('TYPE', KEYS[i]).ok
-    if t ~= types[i] and t ~= 'none' then error('gate: ' .. KEYS[i] .. ' is a ' .. t) end
+-- history names the line of data that this server holds. It is another after each restart, and after each change of
+-- master; a replica that takes over, an older file or a backup never carry on the one they were written under.
+local function history()
+  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+end
+
+-- size is a collection's, -1 if the key is of another type.
+local function size(command, key)
+  local n = redis.pcall(command, key)
+  return type(n) == 'number' and n or -1
+end
+
+-- open looks at the whole gate before the first write: a failing script does not take its earlier writes back. It
+-- returns {stock, orders, pending, server, clock} and the wanted fields of meta in terms; or nil and why it can't be used.
+local function open(...)
+  local m = redis.pcall('HMGET', KEYS[1], 'server', 'units', 'withdrawn', 'clock', ...)
+  if m.err then return nil, DAMAGED end
+  if not m[1] then return nil, ABSENT end
+  if m[1] ~= history() then return nil, FOREIGN end
+  local gate = {server = m[1], clock = tonumber(m[4]), terms = {}, orders = size('HLEN', KEYS[4]), pending = size('ZCARD', KEYS[6]) - 1}
+  for i = 1, select('#', ...) do
+    if not m[4 + i] then return nil, DAMAGED end
+    gate.terms[i] = m[4 + i]
   end
-  return true
+  local stock = redis.pcall('GET', KEYS[2])
+  gate.stock = type(stock) == 'string' and string.match(stock, '^-?%d+$') and tonumber(stock)
+  local units, withdrawn = tonumber(m[2]), tonumber(m[3])
+  if not (gate.stock and units and withdrawn) or gate.stock + gate.orders + withdrawn ~= units or gate.orders < 0 or gate.pending < 0
+    or size('HLEN', KEYS[3]) < 1 or size('HLEN', KEYS[5]) < 1 or size('SCARD', KEYS[7]) < 1 then
+    return nil, DAMAGED
+  end
+  return gate
 end
 
 -- holding reads a buyer's units: how many, the order of each slot, and the lowest free slot.

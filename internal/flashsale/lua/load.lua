@@ -1,23 +1,35 @@
--- Puts a prepared gate in the place of the live one, unless that is of the same epoch or a newer one.
+-- Puts a prepared gate in the place of whatever is left of an earlier one. A gate that is open stays, and so do the
+-- remains of the same epoch or a newer one: their loader has seen more than this one.
 --
 --   KEYS[8…11]  the prepared buyers, orders, requests, pending; absent ones are empty
---   ARGV        epoch, stock, then names and values of meta
+--   ARGV        epoch, stock, the four sizes of the prepared, then names and values of meta
 --
--- Returns 1 done, 0 left as it was.
+-- Returns 1 done, 0 left as it was, -1 not all that was prepared is here.
 
-local live = redis.call('HGET', KEYS[1], 'epoch')
-if live and tonumber(live) >= tonumber(ARGV[1]) and redis.call('EXISTS', KEYS[2]) == 1 then
+local epoch, stock = ARGV[1], ARGV[2]
+local earlier = redis.pcall('HGET', KEYS[1], 'epoch')
+if open() or type(earlier) == 'string' and tonumber(earlier) >= tonumber(epoch) then
   redis.call('DEL', KEYS[8], KEYS[9], KEYS[10], KEYS[11])
   return 0
 end
+local sizes = {'HLEN', 'HLEN', 'HLEN', 'ZCARD'}
+for i = 1, 4 do
+  if size(sizes[i], KEYS[7 + i]) ~= tonumber(ARGV[2 + i]) then return -1 end
+end
+local server = history()
+if not server then error('this server does not tell its replication id') end
+
+redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7])
 for i = 3, 6 do
-  redis.call('DEL', KEYS[i])
   if redis.call('EXISTS', KEYS[i + 5]) == 1 then
     redis.call('RENAME', KEYS[i + 5], KEYS[i])
     redis.call('PERSIST', KEYS[i])
   end
 end
-redis.call('DEL', KEYS[1], KEYS[7])
-redis.call('HSET', KEYS[1], 'epoch', ARGV[1], unpack(ARGV, 3))
-redis.call('SET', KEYS[2], ARGV[2])
+redis.call('HSET', KEYS[3], '', '')
+redis.call('HSET', KEYS[5], '', '')
+redis.call('ZADD', KEYS[6], '+inf', '')
+redis.call('SADD', KEYS[7], '')
+redis.call('SET', KEYS[2], stock)
+redis.call('HSET', KEYS[1], 'epoch', epoch, 'server', server, 'units', tonumber(stock) + redis.call('HLEN', KEYS[4]), 'withdrawn', 0, unpack(ARGV, 7))
 return 1

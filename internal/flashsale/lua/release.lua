@@ -2,9 +2,10 @@
 --
 --   ARGV  order id, forget (1 = its request id may be used again)
 --
--- Returns -1 not loaded, 0 not held, 1 given back.
+-- Returns < 0 not loaded, 0 not held, 1 given back.
 
-if not loaded() then return -1 end
+local gate, why = open()
+if not gate then return why end
 
 local order = ARGV[1]
 redis.call('SADD', KEYS[7], order)

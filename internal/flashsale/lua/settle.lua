@@ -2,9 +2,10 @@
 --
 --   ARGV  eight an order: order id, user, slot, amount, admittedAt, payBefore, voucher, request id
 --
--- Returns -1 not loaded, or how many were adopted.
+-- Returns < 0 not loaded, or how many were adopted.
 
-if not loaded() then return -1 end
+local gate, why = open()
+if not gate then return why end
 
 local adopted = 0
 for i = 1, #ARGV, 8 do

@@ -1,0 +1,124 @@
+package flashsale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
+	"tandian/internal/order"
+)
+
+// Load implements Gate. The entries are written beside the live gate, under names of the epoch, and put in its place
+// by one script.
+func (g *RedisGate) Load(ctx context.Context, s Snapshot) (bool, error) {
+	ready := prepare(s)
+	keys := saleKeys(s.SaleID)
+	suffix := ":" + strconv.FormatInt(s.Epoch, 10)
+	args := []string{strconv.FormatInt(s.Epoch, 10), strconv.FormatInt(ready.stock, 10)}
+	for i, entries := range []map[string]string{ready.buyers, ready.orders, ready.requests, ready.pending} {
+		key := keys[buyersKey+i] + suffix
+		keys, args = append(keys, key), append(args, strconv.Itoa(len(entries)))
+		if err := g.write(ctx, key, entries, buyersKey+i == pendingKey); err != nil {
+			return false, fmt.Errorf("load sale %d: %w", s.SaleID, outcome(err))
+		}
+	}
+	args = append(args, metaOf(s.Terms)...)
+	args = append(args, "incomplete", strconv.FormatInt(store.Millis(s.IncompleteSince), 10))
+	if g.Clock != nil {
+		args = append(args, "clock", strconv.FormatInt(g.Clock().UnixMilli(), 10))
+	}
+	// Before the load: from the first order on, whoever looks for one finds this sale on the list.
+	if err := g.list(ctx, s.SaleID); err != nil {
+		return false, fmt.Errorf("load sale %d: %w", s.SaleID, outcome(err))
+	}
+	done, err := loadScript.Exec(ctx, g.client, keys, args).AsInt64()
+	if err == nil && done < 0 {
+		err = errors.New("what was prepared is gone: the server has lost data meanwhile")
+	}
+	if err != nil {
+		return false, fmt.Errorf("load sale %d: %w", s.SaleID, outcome(err))
+	}
+	return done == 1, nil
+}
+
+// list puts a sale on the list of the loaded ones, in the place of whatever else lies there.
+func (g *RedisGate) list(ctx context.Context, saleID id.ID) error {
+	err := g.client.Do(ctx, g.client.B().Sadd().Key(loadedKey).Member(saleID.String()).Build()).Error()
+	if !wrongType(err) {
+		return err
+	}
+	for _, res := range g.client.DoMulti(ctx, g.client.B().Del().Key(loadedKey).Build(), g.client.B().Sadd().Key(loadedKey).Member(saleID.String()).Build()) {
+		if err := res.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write fills a hash, or a sorted set of members and their scores.
+func (g *RedisGate) write(ctx context.Context, key string, entries map[string]string, sorted bool) error {
+	commands := rueidis.Commands{g.client.B().Del().Key(key).Build()}
+	name, pairs := "HSET", make([]string, 0, 2*len(entries))
+	if sorted {
+		name = "ZADD"
+	}
+	for field, value := range entries {
+		if sorted {
+			field, value = value, field
+		}
+		pairs = append(pairs, field, value)
+	}
+	for chunk := range slices.Chunk(pairs, 2*entriesALoad) {
+		commands = append(commands, g.client.B().Arbitrary(name).Keys(key).Args(chunk...).Build())
+	}
+	commands = append(commands, g.client.B().Pexpire().Key(key).Milliseconds(loadTimeout.Milliseconds()).Build())
+	for _, res := range g.client.DoMulti(ctx, commands...) {
+		if err := res.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unload implements Gate.
+func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
+	g.mu.Lock()
+	delete(g.sales, saleID)
+	g.mu.Unlock()
+	if err := g.client.Do(ctx, g.client.B().Unlink().Key(saleKeys(saleID)...).Build()).Error(); err != nil {
+		return err
+	}
+	return g.client.Do(ctx, g.client.B().Srem().Key(loadedKey).Member(saleID.String()).Build()).Error()
+}
+
+// Remains implements Gate. Records of orders outlive the loss of most other keys, and an older copy of them is as good:
+// whether an order has a row meanwhile is for the caller to look up.
+func (g *RedisGate) Remains(ctx context.Context, saleID id.ID) ([]order.Reservation, error) {
+	var found []order.Reservation
+	for cursor := uint64(0); ; {
+		scan := g.client.B().Hscan().Key(saleKeys(saleID)[ordersKey]).Cursor(cursor).Count(entriesALoad).Build()
+		page, err := g.client.Do(ctx, scan).AsScanEntry()
+		if wrongType(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("remains of sale %d: %w", saleID, err)
+		}
+		for i := 0; i+1 < len(page.Elements); i += 2 {
+			orderID, err := id.Parse(page.Elements[i])
+			r, pending, err2 := recordAs(saleID, orderID, page.Elements[i+1])
+			if err == nil && err2 == nil && pending { // what can't be read is lost
+				found = append(found, r)
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return found, nil
+		}
+	}
+}
