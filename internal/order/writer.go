@@ -187,8 +187,12 @@ func (w *Writer) writeBatch(ctx context.Context, rs []Reservation, look bool) er
 		}
 		// Last: the hot row is locked for the shortest time. In order: two writers with the same sales don't cross.
 		for _, sale := range slices.Sorted(maps.Keys(units)) {
-			if ok, err := voucher.TakeStock(ctx, tx, sale, units[sale], now); err != nil || !ok {
-				return errors.Join(err, errNotClean)
+			ok, err := voucher.TakeStock(ctx, tx, sale, units[sale], now)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return errNotClean
 			}
 		}
 		failpoint.Pass(failpoint.BeforeCommit)

@@ -52,6 +52,7 @@ func OpenMySQL(ctx context.Context, dsn string, p Pool) (*DB, error) {
 	if cfg.WriteTimeout == 0 {
 		cfg.WriteTimeout = 10 * time.Second
 	}
+	cfg.Logger = &mysql.NopLogger{} // what it would write to stderr comes back as an error too
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
