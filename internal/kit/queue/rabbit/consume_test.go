@@ -46,6 +46,49 @@ func TestServerKilledWithABacklog(t *testing.T) {
 	}
 }
 
+// F32: a handler takes longer than the server waits for an ack. Another instance gets the message, the late ack does no
+// harm, and the slow one goes on consuming.
+func TestHandlerSlowerThanTheServersPatience(t *testing.T) {
+	m := private(t)
+	patience := func(timeout, look int) { // in ms; for channels that are opened from now on
+		m.do(t, "ctl", "eval", fmt.Sprintf("application:set_env(rabbit, consumer_timeout, %d), application:set_env(rabbit, channel_tick_interval, %d).", timeout, look))
+	}
+	patience(2000, 500)
+	defer patience(1_800_000, 60_000)
+	top := topology(t, m.url)
+	slow, other := open(t, options(m.url, top, newGrave())), open(t, options(m.url, top, newGrave()))
+	entered, release := make(chan string, 10), make(chan struct{})
+	handle(t, slow, queue.Batch{Max: 1}, func(m queue.Message) queue.Verdict {
+		entered <- m.ID
+		<-release
+		return queue.Ack()
+	})
+	accepted(t, slow, "1")
+	if id := receive(t, entered); id != "1" {
+		t.Fatal(id)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	got, ended := make(chan string, 10), make(chan error, 1)
+	go func() {
+		ended <- other.Consume(ctx, "a", queue.Batch{Max: 1}, func(_ context.Context, ms []queue.Message) []queue.Verdict {
+			got <- ms[0].ID
+			return []queue.Verdict{queue.Ack()}
+		})
+	}()
+	if id := receive(t, got); id != "1" {
+		t.Fatal(id)
+	}
+	cancel()
+	if err := receive(t, ended); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	accepted(t, slow, "2")
+	if id := receive(t, entered); id != "2" {
+		t.Fatalf("%s came again", id)
+	}
+}
+
 // D07: the queue is deleted under running consumers of two instances. All of them get messages again.
 func TestQueueDeletedWhileConsuming(t *testing.T) {
 	url := shared(t)
