@@ -18,7 +18,7 @@ type DrainFigures struct {
 
 // DrainRate is how fast a full queue became rows.
 type DrainRate struct {
-	Orders  int64    `json:"orders"` // queued before the writer started
+	Orders  int64    `json:"orders"` // that waited in the queue and were written
 	Seconds float64  `json:"seconds"`
 	RPS     *float64 `json:"rps"` // rows per second between the first and the last seen
 }
@@ -26,8 +26,11 @@ type DrainRate struct {
 // held are the flags of a server that accepts orders and writes none, and does not take their age for a loss.
 var held = []string{"--writers=0", "--sweep-after=30m"}
 
-// naiveOrders bounds what is written one by one: the rate is known by then.
-const naiveOrders = 5000
+// What is written one by one is bounded: the rate is known by then.
+const (
+	naiveOrders = 3000
+	naiveTime   = 5 * time.Second
+)
 
 // Drain fills the queue of a server whose writers are held (Options.Stock orders), starts them and measures how fast
 // rows appear; then once more with a consumer that takes one order at a time: embedded, a writer with a batch of one; in
@@ -71,7 +74,13 @@ func (g *grab) drain(ctx context.Context, n int, rate *DrainRate, flags ...strin
 	if err := g.queueUp(ctx, n, rate); err != nil {
 		return err
 	}
-	return g.watch(ctx, rate, func(context.Context) error { return g.restart(ctx, flags...) }) // rows come before the server says that it is ready
+	g.meter.enter("drain", int(rate.Orders))
+	watch, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- g.restart(ctx, flags...) }()         // rows come before the server says that it is ready
+	g.stalled = g.watchRows(watch, len(g.sales)-1, rate) != nil // judged, not failed: the sale will not be at rest
+	return <-started
 }
 
 // drainNaively is drain one order at a time, each in a message of its own.
@@ -86,13 +95,11 @@ func (g *grab) drainNaively(ctx context.Context, n int, rate *DrainRate) error {
 	if err := g.queueUp(ctx, n, rate); err != nil {
 		return err
 	}
-	err := g.watch(ctx, rate, func(ctx context.Context) error {
-		return consumeNaively(ctx, g.opts.Stores.RabbitMQURL, g.stores.dsn, int(rate.Orders))
-	})
-	if err != nil {
+	g.meter.enter("drain", int(rate.Orders))
+	if err := consumeNaively(ctx, g.opts.Stores.RabbitMQURL, g.stores.dsn, rate); err != nil {
 		return err
 	}
-	// The gate has not heard of these rows; the sweeper of a server that writes will tell it.
+	// The gate has not heard of these rows; the sweeper of a server that writes will see to it.
 	return g.restart(ctx, "--sweep-after=2s")
 }
 
@@ -117,17 +124,6 @@ func (g *grab) queueUp(ctx context.Context, n int, rate *DrainRate) error {
 		return errors.New("no order was accepted")
 	}
 	return nil
-}
-
-// watch measures the rows of the newest sale while consume, run beside it, brings them.
-func (g *grab) watch(ctx context.Context, rate *DrainRate, consume func(context.Context) error) error {
-	g.meter.enter("drain", int(rate.Orders))
-	ctx, cancel := context.WithTimeout(ctx, g.opts.RestTimeout)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- consume(ctx) }()
-	g.stalled = g.watchRows(ctx, len(g.sales)-1, rate) != nil // judged, not failed: the sale will not be at rest
-	return <-ended
 }
 
 // fill makes users and a sale of n units and lets them buy it up.

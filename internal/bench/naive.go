@@ -23,10 +23,11 @@ type reservation struct {
 	PayBefore  int64  `json:"payBefore"`
 }
 
-// consumeNaively turns n messages of the create queue into orders the way that comes to mind first: prefetch one, a
+// consumeNaively turns messages of the create queue into orders the way that comes to mind first: prefetch one, a
 // transaction for each (the row, then the stock), then the acknowledgement. It looks at no signature, keeps no history
-// and tells nobody, so that less work for an order is hardly possible.
-func consumeNaively(ctx context.Context, url, dsn string, n int) (err error) {
+// and tells nobody, so that less work for an order is hardly possible. It ends when it has written rate.Orders or
+// naiveTime is over, and sets rate to what it did.
+func consumeNaively(ctx context.Context, url, dsn string, rate *DrainRate) (err error) {
 	b, err := openBroker(url)
 	if err != nil {
 		return err
@@ -44,30 +45,42 @@ func consumeNaively(ctx context.Context, url, dsn string, n int) (err error) {
 	if err := ch.Qos(1, 0, false); err != nil {
 		return err
 	}
-	deliveries, err := ch.ConsumeWithContext(ctx, createQueue, "", false, false, false, false, nil)
+	deliveries, err := ch.Consume(createQueue, "", false, false, false, false, nil)
 	if err != nil {
 		return err
 	}
-	for done := 0; done < n; {
-		var d amqp.Delivery
-		var open bool
-		select {
-		case d, open = <-deliveries:
-		case <-ctx.Done():
+	start, rows := time.Now(), 0
+	for took := time.Duration(0); int64(rows) < rate.Orders && took < naiveTime; took = time.Since(start) {
+		d, err := receive(ctx, deliveries)
+		if err != nil {
+			return fmt.Errorf("after %d orders: %w", rows, err)
 		}
-		if !open {
-			return fmt.Errorf("consumed %d of %d messages: %w", done, n, errors.Join(ctx.Err(), amqp.ErrClosed))
-		}
-		rows, err := db.writeNaively(ctx, d.Body)
+		n, err := db.writeNaively(ctx, d.Body)
 		if err == nil {
 			err = d.Ack(false)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("after %d orders: %w", rows, err)
 		}
-		done += rows
+		rows += n
 	}
+	rate.Orders, rate.Seconds = int64(rows), time.Since(start).Seconds()
+	rate.RPS = quotient(float64(rows), rate.Seconds)
 	return nil
+}
+
+func receive(ctx context.Context, deliveries <-chan amqp.Delivery) (amqp.Delivery, error) {
+	select {
+	case d, open := <-deliveries:
+		if !open {
+			return d, amqp.ErrClosed
+		}
+		return d, nil
+	case <-ctx.Done():
+		return amqp.Delivery{}, ctx.Err()
+	case <-time.After(requestTimeout):
+		return amqp.Delivery{}, errors.New("the queue has fewer messages than were accepted")
+	}
 }
 
 // writeNaively writes the orders of one message, a transaction for each.
