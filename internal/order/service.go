@@ -36,27 +36,35 @@ type View struct {
 // answer and the writer's commit it is found at the gate. It returns ErrNotFound, or ErrUnknown while that can't
 // be told.
 func (s *Service) Find(ctx context.Context, userID, orderID id.ID) (*View, error) {
+	row, err := s.look(ctx, orderID)
+	switch {
+	case err != nil:
+		return nil, ErrUnknown.With(err)
+	case row == nil || row.UserID != userID:
+		return nil, ErrNotFound
+	}
+	v, err := s.view(ctx, row)
+	if err != nil {
+		return nil, ErrUnknown.With(err)
+	}
+	return v, nil
+}
+
+// look finds an order in SQL or, while it has no row, at the gate; nil if it is at neither.
+func (s *Service) look(ctx context.Context, orderID id.ID) (*Order, error) {
 	row, err := findByID(ctx, s.DB, s.DB.Read, orderID)
+	if err != nil || row != nil {
+		return row, err
+	}
+	r, err := s.Seats.Find(ctx, orderID)
 	if err != nil {
 		return nil, err
 	}
-	if row == nil {
-		r, err := s.Seats.Find(ctx, orderID)
-		if err != nil {
-			return nil, ErrUnknown.With(err)
-		}
-		// It may have been written between the two looks.
-		if row, err = findByID(ctx, s.DB, s.DB.Read, orderID); err != nil {
-			return nil, err
-		}
-		if row == nil && r != nil {
-			row = queuedRow(*r)
-		}
+	// It may have been written between the two looks.
+	if row, err = findByID(ctx, s.DB, s.DB.Read, orderID); err == nil && row == nil && r != nil {
+		row = queuedRow(*r)
 	}
-	if row == nil || row.UserID != userID {
-		return nil, ErrNotFound
-	}
-	return s.view(ctx, row)
+	return row, err
 }
 
 // queuedRow shows a reservation as an order that has no row yet.
@@ -99,13 +107,21 @@ func (s *Service) vouchers(ctx context.Context, views []*View) (map[id.ID]vouche
 }
 
 // List returns the user's orders, newest first, below the cursor; those that still wait for their row come first,
-// on the first page. status narrows to one; without a history each.
+// on the first page. status narrows to one; without a history each. It returns ErrUnknown while that can't be told.
 func (s *Service) List(ctx context.Context, userID id.ID, status *Status, before id.ID, limit int) ([]*View, error) {
+	views, err := s.views(ctx, userID, status, before, limit)
+	if err != nil {
+		return nil, ErrUnknown.With(err)
+	}
+	return views, nil
+}
+
+func (s *Service) views(ctx context.Context, userID id.ID, status *Status, before id.ID, limit int) ([]*View, error) {
 	var views []*View
 	if before == 0 && (status == nil || *status == Queued) {
 		waiting, err := s.Seats.Waiting(ctx, userID)
 		if err != nil {
-			return nil, ErrUnknown.With(err)
+			return nil, err
 		}
 		for _, r := range waiting {
 			views = append(views, &View{Order: *queuedRow(r), Age: age(s.Now(), r.AdmittedAt)})
