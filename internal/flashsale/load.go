@@ -43,7 +43,12 @@ const openFor = unloadAfter - time.Minute
 
 // openSales lists the sales whose gates should be open: coming, running and just ended.
 func (s *Service) openSales(ctx context.Context) ([]id.ID, error) {
-	return voucher.FindOpenSales(ctx, s.DB.Read, s.Now().Add(-openFor))
+	return OpenSales(ctx, s.DB.Read, s.Now())
+}
+
+// OpenSales lists the sales whose gates should be open at an instant.
+func OpenSales(ctx context.Context, q store.Querier, now time.Time) ([]id.ID, error) {
+	return voucher.FindOpenSales(ctx, q, now.Add(-openFor))
 }
 
 // backlog groups what is in the queue by sale.

@@ -14,6 +14,7 @@ import (
 
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/money"
+	"tandian/internal/kit/queue/stream"
 	"tandian/internal/kit/store"
 	"tandian/internal/order"
 )
@@ -32,6 +33,9 @@ const (
 type RedisGate struct {
 	client rueidis.Client
 	now    func() time.Time
+	// Append has the admitting script put whom it admits into the sale's stream, for a stream.Broker that reads it. It is
+	// set before the first call.
+	Append bool
 	// Clock, in tests, stands in for the server's clock from the next Load on.
 	Clock func() time.Time
 
@@ -56,10 +60,13 @@ func OpenRedisGate(o rueidis.ClientOption, now func() time.Time) (*RedisGate, er
 // Close ends the connections.
 func (g *RedisGate) Close() { g.client.Close() }
 
+// tag makes the keys of a sale meet in one cluster slot.
+func tag(saleID id.ID) string { return "{sale:" + saleID.String() + "}:" }
+
 // saleKeys are KEYS[1…7] of the scripts.
 func saleKeys(saleID id.ID) []string {
-	tag := "{sale:" + saleID.String() + "}:"
-	return []string{tag + "meta", tag + "stock", tag + "buyers", tag + "orders", tag + "requests", tag + "pending", tag + "ended"}
+	sale := tag(saleID)
+	return []string{sale + "meta", sale + "stock", sale + "buyers", sale + "orders", sale + "requests", sale + "pending", sale + "ended"}
 }
 
 const (
@@ -92,11 +99,14 @@ func (g *RedisGate) Admit(ctx context.Context, saleID id.ID, r Request) (Verdict
 func (g *RedisGate) admit(ctx context.Context, saleID id.ID, batch []Request) ([]Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, scriptTimeout)
 	defer cancel()
-	args := make([]string, 0, 3*len(batch))
+	keys, args := saleKeys(saleID), make([]string, 1, 1+3*len(batch))
+	if g.Append {
+		keys, args[0] = append(keys, streamKey(saleID)), stream.Bell(order.TopicCreate)
+	}
 	for _, r := range batch {
 		args = append(args, r.OrderID.String(), r.UserID.String(), r.RequestID)
 	}
-	res := admitScript.Exec(ctx, g.client, saleKeys(saleID), args)
+	res := admitScript.Exec(ctx, g.client, keys, args)
 	verdicts := make([]Verdict, len(batch)) // NotLoaded
 	if _, closed := causeOf(res); closed {
 		return verdicts, nil

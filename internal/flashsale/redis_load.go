@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"tandian/internal/kit/id"
+	"tandian/internal/kit/queue/stream"
 	"tandian/internal/kit/store"
 	"tandian/internal/order"
 )
@@ -86,13 +87,18 @@ func (g *RedisGate) write(ctx context.Context, key string, entries map[string]st
 	return nil
 }
 
-// Unload implements Gate.
+// Unload implements Gate. A stream that holds something stays, and the sale on the list, so that the stream is read.
 func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
 	g.mu.Lock()
 	delete(g.sales, saleID)
 	g.mu.Unlock()
 	if err := g.client.Do(ctx, g.client.B().Unlink().Key(saleKeys(saleID)...).Build()).Error(); err != nil {
 		return err
+	}
+	if g.Append {
+		if removed, err := stream.Remove(ctx, g.client, streamKey(saleID)); err != nil || !removed {
+			return err
+		}
 	}
 	return g.client.Do(ctx, g.client.B().Srem().Key(loadedKey).Member(saleID.String()).Build()).Error()
 }
@@ -121,4 +127,24 @@ func (g *RedisGate) Remains(ctx context.Context, saleID id.ID) ([]order.Reservat
 			return found, nil
 		}
 	}
+}
+
+// streamKey is the stream that admit.lua appends to.
+func streamKey(saleID id.ID) string { return tag(saleID) + "stream" }
+
+// Streams returns the keys of the streams of the sales that are loaded and of those given, which are open whatever Redis
+// says: its list may be lost when accepted orders are not.
+func (g *RedisGate) Streams(ctx context.Context, open []id.ID) ([]string, error) {
+	loaded, err := g.Loaded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sales := append(loaded, open...)
+	slices.Sort(sales)
+	sales = slices.Compact(sales)
+	keys := make([]string, len(sales))
+	for i, saleID := range sales {
+		keys[i] = streamKey(saleID)
+	}
+	return keys, nil
 }

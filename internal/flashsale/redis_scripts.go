@@ -90,8 +90,8 @@ func causeOf(res rueidis.RedisResult) (cause Cause, closed bool) {
 	}
 }
 
-// refusals are the errors with which a server declines a script before its first write.
-var refusals = []string{"OOM", "LOADING", "READONLY", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS"}
+// refusals are the errors with which a server declines a script, or a script itself, before its first write.
+var refusals = []string{"OOM", "LOADING", "READONLY", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOREPLICAS", "NOQUEUE"}
 
 // outcome marks the errors after which nothing has been done.
 func outcome(err error) error {

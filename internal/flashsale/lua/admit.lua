@@ -1,12 +1,20 @@
 -- Decides about several buyers in one step, in their order.
 --
---   ARGV  three a buyer: order id, user, request id
+--   KEYS[8]  stream of the sale, if whom this script admits is to be in the queue by the same step
+--   ARGV     bell that tells of the stream, then three a buyer: order id, user, request id
 --
 -- Returns < 0 not loaded, or {server, now in ms, amount, voucher, window, verdict…}, a verdict a buyer:
 --   {1, slot}     admitted
 --   {2, order}    repeat: this request was admitted before, as that order
 --   {3, order…}   limit reached, by these
 --   {4} sold out  {5} not started  {6} ended  {7} paused
+-- An error that begins with NOQUEUE means that nothing was done.
+
+local stream, bell = KEYS[8], ARGV[1]
+if stream then
+  local kind = redis.call('TYPE', stream).ok
+  if kind ~= 'stream' and kind ~= 'none' then return redis.error_reply('NOQUEUE ' .. stream .. ' is a ' .. kind) end
+end
 
 local gate, why = open('begin', 'end', 'paused', 'limit', 'amount', 'voucher', 'window')
 if not gate then return why end
@@ -16,6 +24,8 @@ local amount, voucher, window = gate.terms[5], gate.terms[6], tonumber(gate.term
 local t = redis.call('TIME')
 local now = gate.clock or tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 local taken = 0
+local sale = string.match(KEYS[1], '{sale:(%d+)}')
+local queued = {} -- what order.Decode reads
 
 local function decide(order, user, request)
   local earlier = redis.call('HGET', KEYS[5], user .. ':' .. request)
@@ -36,14 +46,22 @@ local function decide(order, user, request)
   taken = taken + 1
   held[slot] = order
   keep(user, held)
-  local stamp = string.format('%.0f', now)
-  redis.call('HSET', KEYS[4], order, table.concat({'P', user, slot, amount, stamp, string.format('%.0f', now + window), voucher, request}, '|'))
+  local stamp, before = string.format('%.0f', now), string.format('%.0f', now + window)
+  redis.call('HSET', KEYS[4], order, table.concat({'P', user, slot, amount, stamp, before, voucher, request}, '|'))
   redis.call('HSET', KEYS[5], user .. ':' .. request, order)
   redis.call('ZADD', KEYS[6], stamp, order)
+  if stream then
+    queued[taken] = string.format('{"orderId":"%s","saleId":"%s","voucherId":"%s","userId":"%s","slot":%d,"amount":%s,"requestId":%s,"admittedAt":%s,"payBefore":%s}',
+      order, sale, voucher, user, slot, amount, cjson.encode(request), stamp, before)
+  end
   return {1, slot}
 end
 
 local out = {gate.server, string.format('%.0f', now), amount, voucher, string.format('%.0f', window)}
-for i = 1, #ARGV, 3 do out[#out + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+for i = 2, #ARGV, 3 do out[#out + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 if taken > 0 then redis.call('DECRBY', KEYS[2], taken) end
+if #queued > 0 then
+  redis.call('XADD', stream, '*', 'body', '{"v":1,"reservations":[' .. table.concat(queued, ',') .. ']}')
+  redis.pcall('PUBLISH', bell, stream) -- a hint: that it fails must not look like buyers who weren't admitted
+end
 return out

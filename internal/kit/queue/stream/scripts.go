@@ -33,6 +33,9 @@ var luaDepth string
 //go:embed lua/backlog.lua
 var luaBacklog string
 
+//go:embed lua/remove.lua
+var luaRemove string
+
 // None of these is sent again by the client when a reply is lost.
 var (
 	appendScript  = rueidis.NewLuaScript(luaAppend)
@@ -43,4 +46,5 @@ var (
 	tidyScript    = rueidis.NewLuaScript(luaTidy)
 	depthScript   = rueidis.NewLuaScript(luaCommon + luaDepth)
 	backlogScript = rueidis.NewLuaScript(luaCommon + luaBacklog)
+	removeScript  = rueidis.NewLuaScript(luaCommon + luaRemove)
 )

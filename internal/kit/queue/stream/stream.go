@@ -144,6 +144,15 @@ func (b *Broker) streams(ctx context.Context, topic string) ([]string, error) {
 	return append(keys, further...), nil
 }
 
+// Remove deletes a stream that others append to, unless it holds messages; it reports whether there is none any more.
+func Remove(ctx context.Context, client rueidis.Client, stream string) (bool, error) {
+	removed, err := removeScript.Exec(ctx, client, withDelayed(stream), nil).AsBool()
+	if err != nil {
+		return false, fmt.Errorf("remove %s: %w", stream, err)
+	}
+	return removed, nil
+}
+
 // withDelayed are the keys of the scripts that begin with common.lua.
 func withDelayed(stream string) []string { return []string{stream, Delayed(stream)} }
 
