@@ -21,9 +21,10 @@ type Config struct {
 	TrustedProxies []netip.Prefix `name:"trusted-proxies" group:"serve" placeholder:"CIDR" help:"Proxies whose X-Forwarded-For is believed."`
 	SecureCookie   bool           `name:"secure-cookie" group:"serve" help:"Mark the session cookie Secure; set it when a proxy serves HTTPS."`
 
-	MySQLDSN      Secret `name:"mysql-dsn" group:"stores" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6, as user:password@tcp(host:port)/database. With it the production mode is on, and the next three are needed too."`
+	MySQLDSN      Secret `name:"mysql-dsn" group:"stores" placeholder:"DSN" help:"MySQL 8 or MariaDB 10.6, as user:password@tcp(host:port)/database. With it the production mode is on, and --redis-addr, --message-secret and a queue are needed too."`
 	RedisAddr     string `name:"redis-addr" group:"stores" placeholder:"HOST:PORT" help:"Redis 7 for gates and sessions."`
-	RabbitMQURL   Secret `name:"rabbitmq-url" group:"stores" placeholder:"URL" help:"RabbitMQ 3.10 or newer, as amqp://user:password@host:port/vhost."`
+	Broker        string `name:"broker" default:"auto" group:"stores" help:"Queue of the orders: rabbit, stream (Redis Streams, no RabbitMQ needed), or auto: rabbit in the production mode, a table in the embedded one."`
+	RabbitMQURL   Secret `name:"rabbitmq-url" group:"stores" placeholder:"URL" help:"RabbitMQ 3.10 or newer, as amqp://user:password@host:port/vhost. Not used with --broker stream."`
 	MessageSecret Secret `name:"message-secret" group:"stores" placeholder:"SECRET" help:"Signs queued messages and hashes of codes; at least 16 characters, the same on all instances."`
 	RedisUser     string `name:"redis-user" group:"stores" placeholder:"USER" help:"User of Redis, if it isn't the default one."`
 	RedisPassword Secret `name:"redis-password" group:"stores" placeholder:"PASSWORD" help:"Password of Redis, if it asks for one."`

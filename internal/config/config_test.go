@@ -234,6 +234,16 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		{"webhook", func(c *Config) {
 			c.NotifyWebhookURL, c.NotifyWebhookSecret = "http://h:1/x?y", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 		}, `<nil>`},
+		{"broker", func(c *Config) { c.Broker = "kafka" }, `--broker (TANDIAN_BROKER, broker:): "kafka" is none of [auto rabbit stream]`},
+		{"no queue", func(c *Config) {
+			c.MySQLDSN, c.RedisAddr, c.MessageSecret = "dsn", "localhost:6379", "0123456789abcdef"
+		}, `--rabbitmq-url (TANDIAN_RABBITMQ_URL, rabbitmq-url:): "" is needed in the production mode; set it, or --broker stream to queue in Redis, or none of --mysql-dsn, --redis-addr, --rabbitmq-url and --broker`},
+		{"streams without stores", func(c *Config) { c.Broker, c.MessageSecret = "stream", "0123456789abcdef" },
+			`--mysql-dsn (TANDIAN_MYSQL_DSN, mysql-dsn:): "" is needed in the production mode; set it, or none of --mysql-dsn, --redis-addr, --rabbitmq-url and --broker
+--redis-addr (TANDIAN_REDIS_ADDR, redis-addr:): "" is needed in the production mode; set it, or none of --mysql-dsn, --redis-addr, --rabbitmq-url and --broker`},
+		{"streams", func(c *Config) {
+			c.Broker, c.MySQLDSN, c.RedisAddr, c.MessageSecret = "stream", "dsn", "localhost:6379", "0123456789abcdef"
+		}, `<nil>`},
 		{"id block", func(c *Config) { c.IDBlock = 0 }, `--id-block (TANDIAN_ID_BLOCK, id-block:): 0 is out of range; choose 1 to 1000000`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

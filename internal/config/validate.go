@@ -73,15 +73,31 @@ func (c *Config) Validate() error {
 // Production reports whether the settings ask for the production stores.
 func (c *Config) Production() bool { return c.MySQLDSN != "" }
 
+// Values of --broker.
+const (
+	brokerAuto   = "auto"
+	brokerRabbit = "rabbit"
+	brokerStream = "stream"
+)
+
+// Streams reports whether a production mode queues orders in Redis.
+func (c *Config) Streams() bool { return c.Broker == brokerStream }
+
 const minMessageSecret = 16 // characters
 
-// validateStores refuses half a production mode: each store is needed, and none is used without the others.
+// validateStores refuses half a production mode: each store is needed, and none is used without the others. The broker is
+// a store that can be replaced.
 func (c *Config) validateStores(f *faults) {
-	stores := []struct{ key, value string }{{"mysql-dsn", c.MySQLDSN.Reveal()}, {"redis-addr", c.RedisAddr}, {"rabbitmq-url", c.RabbitMQURL.Reveal()}, {"message-secret", c.MessageSecret.Reveal()}}
-	set := slices.ContainsFunc(stores[:3], func(s struct{ key, value string }) bool { return s.value != "" })
-	for _, s := range stores {
+	f.oneOf("broker", c.Broker, brokerAuto, brokerRabbit, brokerStream)
+	type store struct{ key, value, instead string }
+	stores := []store{{key: "mysql-dsn", value: c.MySQLDSN.Reveal()}, {key: "redis-addr", value: c.RedisAddr}}
+	if !c.Streams() {
+		stores = append(stores, store{"rabbitmq-url", c.RabbitMQURL.Reveal(), ", or --broker stream to queue in Redis"})
+	}
+	set := c.Broker == brokerStream || c.Broker == brokerRabbit || slices.ContainsFunc(stores, func(s store) bool { return s.value != "" })
+	for _, s := range append(stores, store{key: "message-secret", value: c.MessageSecret.Reveal()}) {
 		if set && s.value == "" {
-			f.add(s.key, `""`, "is needed in the production mode; set it, or none of --mysql-dsn, --redis-addr and --rabbitmq-url")
+			f.add(s.key, `""`, "is needed in the production mode; set it"+s.instead+", or none of --mysql-dsn, --redis-addr, --rabbitmq-url and --broker")
 		}
 	}
 	if n := len(c.MessageSecret.Reveal()); set && n > 0 && n < minMessageSecret {
