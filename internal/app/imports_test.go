@@ -39,6 +39,7 @@ var law = map[string][]string{
 	"internal/kit/store/storetest": {"internal/kit/store", "internal/schema"}, // for tests only: opens migrated databases
 	"internal/kit/audit":           {"internal/kit/id", "internal/kit/store"},
 	"internal/kit/kv":              {"internal/kit/store"},
+	"internal/kit/kv/kvtest":       {}, // for tests only: Redis servers of their own
 	"internal/kit/queue":           {},
 	"internal/kit/queue/queuetest": {"internal/kit/queue"},
 	"internal/kit/queue/sqlqueue":  {"internal/kit/queue", "internal/kit/store", "internal/kit/supervise"},

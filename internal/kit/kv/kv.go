@@ -1,6 +1,8 @@
 // Package kv exists for the little of Redis that is shared by features: values that expire, counters and small sets.
 // Sign-in codes, sessions and their limits live here. Memory serves the embedded mode; the contract suite in
 // kv_test.go runs over every implementation.
+//
+// What was read may be remembered under a Lease, which a change breaks on every instance.
 package kv
 
 import (
@@ -13,6 +15,8 @@ import (
 type Store interface {
 	// Get returns the value and whether there is one.
 	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
+	// GetTTL is Get with the time left, 0 if the value has gone meanwhile.
+	GetTTL(ctx context.Context, key string) (value []byte, left time.Duration, ok bool, err error)
 	// Set writes the value and its time to live.
 	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
 	// SetNX writes only where nothing is, and reports whether it did.
@@ -31,4 +35,10 @@ type Store interface {
 	Add(ctx context.Context, key string, ttl time.Duration, members ...string) error
 	Members(ctx context.Context, key string) ([]string, error)
 	Remove(ctx context.Context, key string, members ...string) error
+
+	// Lease returns a lease on the key, without asking anybody. A change made through this Store has broken it when the
+	// call returns, also with an error; one made elsewhere breaks it as soon as this process hears of it. It doesn't
+	// hold when that could take longer than half a second. That the key's time is up need not break it. A lease may
+	// break for no reason.
+	Lease(key string) Lease
 }

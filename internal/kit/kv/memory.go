@@ -12,7 +12,8 @@ import (
 
 // Memory keeps everything in one map. With a Journal it comes back after a restart.
 type Memory struct {
-	now func() time.Time
+	now    func() time.Time
+	leases *leases
 
 	mu      sync.Mutex
 	entries map[string]*entry   // guarded by mu
@@ -33,7 +34,9 @@ const sweepEvery = time.Minute
 
 // NewMemory returns an empty store that reads the time from now.
 func NewMemory(now func() time.Time) *Memory {
-	return &Memory{now: now, entries: map[string]*entry{}, sweepAt: now().Add(sweepEvery)}
+	m := &Memory{now: now, leases: newLeases(now()), entries: map[string]*entry{}, sweepAt: now().Add(sweepEvery)}
+	m.leases.trustForever()
+	return m
 }
 
 // live returns the entry unless it is absent or expired. The caller holds mu.
@@ -45,7 +48,7 @@ func (m *Memory) live(key string) *entry {
 	return e
 }
 
-// put stores and marks the key as changed. The caller holds mu.
+// put stores under the key and marks it. The caller holds mu.
 func (m *Memory) put(key string, e *entry) {
 	now := m.now()
 	if now.After(m.sweepAt) {
@@ -60,7 +63,9 @@ func (m *Memory) put(key string, e *entry) {
 	m.mark(key)
 }
 
+// mark says that the key has changed. The caller holds mu.
 func (m *Memory) mark(key string) {
+	m.leases.broken(key)
 	if m.changed != nil {
 		m.changed[key] = struct{}{}
 	}
@@ -73,6 +78,15 @@ func (m *Memory) Get(_ context.Context, key string) ([]byte, bool, error) {
 		return slices.Clone(e.value), true, nil
 	}
 	return nil, false, nil
+}
+
+func (m *Memory) GetTTL(_ context.Context, key string) ([]byte, time.Duration, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.live(key); e != nil {
+		return slices.Clone(e.value), e.expires.Sub(m.now()), true, nil
+	}
+	return nil, 0, false, nil
 }
 
 func (m *Memory) Set(_ context.Context, key string, value []byte, ttl time.Duration) error {
@@ -182,6 +196,8 @@ func (m *Memory) Remove(_ context.Context, key string, members ...string) error 
 	}
 	return nil
 }
+
+func (m *Memory) Lease(key string) Lease { return m.leases.take(key, m.now()) }
 
 // stored is how an entry travels to the journal.
 type stored struct {

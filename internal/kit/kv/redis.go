@@ -11,6 +11,7 @@ import (
 // Redis keeps everything in a Redis server, shared by all instances. Commands of concurrent callers share round trips.
 type Redis struct {
 	Client rueidis.Client
+	Link   *Link // to the same server; nil = no lease holds
 }
 
 var _ Store = (*Redis)(nil)
@@ -27,11 +28,23 @@ func (r *Redis) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return value(r.Client.Do(ctx, r.Client.B().Get().Key(key).Build()))
 }
 
+func (r *Redis) GetTTL(ctx context.Context, key string) ([]byte, time.Duration, bool, error) {
+	res := r.Client.DoMulti(ctx, r.Client.B().Get().Key(key).Build(), r.Client.B().Pttl().Key(key).Build())
+	v, ok, err := value(res[0])
+	if !ok || err != nil {
+		return nil, 0, false, err
+	}
+	left, err := timeLeft(res[1])
+	return v, left, err == nil, err
+}
+
 func (r *Redis) Set(ctx context.Context, key string, v []byte, ttl time.Duration) error {
+	defer r.Link.changed(key)
 	return r.Client.Do(ctx, r.Client.B().Set().Key(key).Value(rueidis.BinaryString(v)).Px(ttl).Build()).Error()
 }
 
 func (r *Redis) SetNX(ctx context.Context, key string, v []byte, ttl time.Duration) (bool, error) {
+	defer r.Link.changed(key)
 	err := r.Client.Do(ctx, r.Client.B().Set().Key(key).Value(rueidis.BinaryString(v)).Nx().Px(ttl).Build()).Error()
 	if rueidis.IsRedisNil(err) {
 		return false, nil
@@ -40,6 +53,7 @@ func (r *Redis) SetNX(ctx context.Context, key string, v []byte, ttl time.Durati
 }
 
 func (r *Redis) Take(ctx context.Context, key string) ([]byte, bool, error) {
+	defer r.Link.changed(key)
 	return value(r.Client.Do(ctx, r.Client.B().Getdel().Key(key).Build()))
 }
 
@@ -53,6 +67,7 @@ func value(res rueidis.RedisResult) ([]byte, bool, error) {
 }
 
 func (r *Redis) Del(ctx context.Context, keys ...string) error {
+	defer r.Link.changed(keys...)
 	commands := make(rueidis.Commands, len(keys)) // one each: the keys may live in different cluster slots
 	for i, key := range keys {
 		commands[i] = r.Client.B().Del().Key(key).Build()
@@ -61,19 +76,27 @@ func (r *Redis) Del(ctx context.Context, keys ...string) error {
 }
 
 func (r *Redis) Touch(ctx context.Context, key string, ttl time.Duration) (bool, error) {
+	defer r.Link.changed(key)
 	return r.Client.Do(ctx, r.Client.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build()).AsBool()
 }
 
 func (r *Redis) TTL(ctx context.Context, key string) (time.Duration, error) {
-	ms, err := r.Client.Do(ctx, r.Client.B().Pttl().Key(key).Build()).AsInt64()
+	return timeLeft(r.Client.Do(ctx, r.Client.B().Pttl().Key(key).Build()))
+}
+
+// timeLeft turns Redis's milliseconds into a duration.
+func timeLeft(res rueidis.RedisResult) (time.Duration, error) {
+	ms, err := res.AsInt64()
 	return max(0, time.Duration(ms)*time.Millisecond), err // -2 = absent
 }
 
 func (r *Redis) Incr(ctx context.Context, key string, ttl time.Duration) (int64, error) {
+	defer r.Link.changed(key)
 	return incr.Exec(ctx, r.Client, []string{key}, []string{strconv.FormatInt(ttl.Milliseconds(), 10)}).AsInt64()
 }
 
 func (r *Redis) Add(ctx context.Context, key string, ttl time.Duration, members ...string) error {
+	defer r.Link.changed(key)
 	return firstError(r.Client.DoMulti(ctx,
 		r.Client.B().Sadd().Key(key).Member(members...).Build(),
 		r.Client.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build()))
@@ -84,8 +107,11 @@ func (r *Redis) Members(ctx context.Context, key string) ([]string, error) {
 }
 
 func (r *Redis) Remove(ctx context.Context, key string, members ...string) error {
+	defer r.Link.changed(key)
 	return r.Client.Do(ctx, r.Client.B().Srem().Key(key).Member(members...).Build()).Error()
 }
+
+func (r *Redis) Lease(key string) Lease { return r.Link.lease(key) }
 
 func firstError(results []rueidis.RedisResult) error {
 	for _, res := range results {
