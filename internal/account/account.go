@@ -61,6 +61,14 @@ type Session struct {
 	Device
 }
 
+const (
+	tokenPrefix    = "login:token:"
+	changingPrefix = "login:changing:"
+)
+
+// LeasedKeys returns the prefixes of the keys whose leases Resolve lives by: see kv.Store.Lease.
+func LeasedKeys() []string { return []string{tokenPrefix, changingPrefix} }
+
 // The keys of this package in the kv store. Phones have passed validPhone, addresses network, hashes are hex.
 func codeKey(phone string) string          { return "login:code:" + phone }
 func codePauseKey(phone string) string     { return "login:code:pause:" + phone }
@@ -68,8 +76,9 @@ func codeDayKey(phone string) string       { return "login:code:day:" + phone }
 func codeNetworkKey(ip string) string      { return "login:code:ip:" + network(ip) }
 func codeTriesKey(nonce string) string     { return "login:code:tries:" + nonce }
 func passwordTriesKey(phone string) string { return "login:password:tries:" + phone }
-func tokenKey(hash string) string          { return "login:token:" + hash }
+func tokenKey(hash string) string          { return tokenPrefix + hash }
 func sessionsKey(user id.ID) string        { return "login:sessions:" + user.String() }
+func changingKey(user id.ID) string        { return changingPrefix + user.String() }
 
 // validPhone reports whether phone is a mainland mobile number: 1, then 3 to 9, then nine digits.
 func validPhone(phone string) bool {

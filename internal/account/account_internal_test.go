@@ -17,7 +17,7 @@ func TestDefaults(t *testing.T) {
 	if s.o.Rand != rand.Reader {
 		t.Error("the default source of randomness must be crypto/rand")
 	}
-	if s.o.SessionTTL != 30*time.Minute || s.o.SessionMax != 30*24*time.Hour || s.o.CacheFor != 500*time.Millisecond || s.o.CodesPerPhone != 10 || s.o.CodesPerIP != 100 {
+	if s.o.SessionTTL != 30*time.Minute || s.o.SessionMax != 30*24*time.Hour || s.o.CodesPerPhone != 10 || s.o.CodesPerIP != 100 {
 		t.Errorf("%+v", s.o)
 	}
 	other := New(Options{KV: kv.NewMemory(time.Now), Now: time.Now, Log: slog.New(slog.DiscardHandler)})

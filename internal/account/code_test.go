@@ -326,7 +326,7 @@ func TestLogsHoldNoSecrets(t *testing.T) {
 	w.tryPassword(alice, "wrong horse").want(t, 401, "auth.password_wrong")
 	w.do("GET", "/me?token="+token, "", "Cookie", "tandian_session="+token).want(t, 200, "")
 	w.kv.down.Store(true)
-	w.clock.advance(time.Second)
+	w.clock.advance(time.Minute)
 	w.do("POST", "/auth/codes", `{"phone":"`+bob+`"}`).want(t, 503, "auth.unknown")
 	w.me(token).want(t, 503, "auth.unknown")
 	secrets = append(secrets, bob, "correct horse", "wrong horse", "argon2id")

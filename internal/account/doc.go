@@ -25,9 +25,21 @@
 //   - It is renewed when that lengthens its life by a sixth of the TTL or more, so an idle session lives between
 //     five sixths of the TTL and the TTL, and never beyond SessionMax after sign-in.
 //
-// Resolve believes what it has read for Options.CacheFor. Whatever this process changes it forgets at once, also
-// what is being read at that moment, so logout, kick, ban and new roles bite with the next request here and after
-// CacheFor elsewhere.
+// # What is remembered
+//
+// Resolve asks nobody for what it remembers (A5), and remembers only under a kv.Lease, taken before the question:
+//
+//	session   lease on login:token:<hash>      broken by logout, kick and renewal, which write that key anyway
+//	profile   lease on login:changing:<user>   a change of the row is announced there:
+//
+//	          mark set ──▶ row committed ──▶ mark taken away
+//	          leases break                   leases break again
+//	          while there is a mark the row is read each time
+//
+// So logout, kick, ban, new roles and names bite with the next request here, and on other instances as soon as they
+// hear of it, which takes a millisecond; an instance that hears nothing for half a second stops remembering and reads.
+// An instance that dies with its mark set leaves others reading the row for ten seconds, whether it had committed or not.
+// Without word from anybody a memory ends after a minute.
 //
 // # What can go wrong
 //

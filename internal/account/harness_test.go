@@ -191,7 +191,7 @@ type watchedKV struct {
 	down     atomic.Bool
 	calls    atomic.Int64
 	touches  atomic.Int64
-	afterGet func(key string) // called between the store's answer and its arrival
+	afterGet func(key string) // called between the answer of GetTTL and its arrival
 }
 
 var errDown = errors.New("kv is down")
@@ -208,11 +208,18 @@ func (w *watchedKV) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if err := w.step(); err != nil {
 		return nil, false, err
 	}
-	v, found, err := w.Store.Get(ctx, key)
+	return w.Store.Get(ctx, key)
+}
+
+func (w *watchedKV) GetTTL(ctx context.Context, key string) ([]byte, time.Duration, bool, error) {
+	if err := w.step(); err != nil {
+		return nil, 0, false, err
+	}
+	v, left, found, err := w.Store.GetTTL(ctx, key)
 	if w.afterGet != nil {
 		w.afterGet(key)
 	}
-	return v, found, err
+	return v, left, found, err
 }
 
 func (w *watchedKV) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
@@ -285,6 +292,11 @@ func (w *watchedKV) Remove(ctx context.Context, key string, members ...string) e
 	}
 	return w.Store.Remove(ctx, key, members...)
 }
+
+// leaseless never lets anything be remembered.
+type leaseless struct{ kv.Store }
+
+func (leaseless) Lease(string) kv.Lease { return kv.Lease{} }
 
 // recorder writes down what is kept.
 type recorder struct {

@@ -14,6 +14,7 @@ import (
 
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/identity"
+	"tandian/internal/kit/kv"
 )
 
 const (
@@ -38,10 +39,11 @@ func parseHash(s string) (h hash, ok bool) {
 
 // session is a record as Resolve remembers it.
 type session struct {
-	id      string
-	user    id.ID
-	ends    int64        // Unix ms: the absolute end
-	expires atomic.Int64 // Unix ms: the end unless it is renewed, never after ends
+	id       string
+	user     id.ID
+	ends     int64       // Unix ms: the absolute end
+	expires  int64       // Unix ms: the end unless it is renewed, never after ends
+	renewing atomic.Bool // somebody has taken that upon himself; when it is done this memory is void
 }
 
 // profile is what Resolve remembers of a user.
@@ -59,11 +61,6 @@ func (s *Service) Resolve(r *http.Request) *identity.Caller {
 	}
 	ctx, now := r.Context(), s.o.Now()
 	live, err := s.sessions.get(ctx, h, now)
-	if err == nil && now.UnixMilli() >= live.expires.Load() {
-		// Another instance may have renewed it.
-		s.sessions.forget(h)
-		live, err = s.sessions.get(ctx, h, now)
-	}
 	if err != nil {
 		return unresolved(err)
 	}
@@ -71,7 +68,7 @@ func (s *Service) Resolve(r *http.Request) *identity.Caller {
 	if err != nil {
 		return unresolved(err)
 	}
-	if who.banned || !s.renew(ctx, h, live, now) {
+	if who.banned || !s.renew(ctx, live, now) {
 		return &identity.Caller{}
 	}
 	return &identity.Caller{User: &who.User, Session: live.id}
@@ -109,50 +106,54 @@ func hashOf(token string) hash {
 }
 
 // askSession reads a session from the kv store.
-func (s *Service) askSession(ctx context.Context, h hash) (*session, error) {
+func (s *Service) askSession(ctx context.Context, h hash) (*memory[*session], error) {
 	key := h.String()
-	rec, err := s.findRecord(ctx, key)
+	lease := s.o.KV.Lease(tokenKey(key))
+	rec, left, err := s.findRecord(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	left, err := s.o.KV.TTL(ctx, tokenKey(key))
-	if err != nil {
-		return nil, err
-	}
-	now := s.o.Now().UnixMilli()
+	now := s.o.Now()
 	live := &session{id: key, user: rec.User, ends: rec.Created + s.o.SessionMax.Milliseconds()}
-	live.expires.Store(min(now+left.Milliseconds(), live.ends))
-	if live.expires.Load() <= now {
+	live.expires = min(now.Add(left).UnixMilli(), live.ends)
+	believed := min(time.Duration(live.expires-now.UnixMilli())*time.Millisecond, recallFor)
+	if believed <= 0 {
 		return nil, otter.ErrNotFound
 	}
-	return live, nil
+	return &memory[*session]{value: live, lease: lease, until: now.Add(believed)}, nil
 }
 
-// askUser reads from SQL what Resolve remembers of a user.
-func (s *Service) askUser(ctx context.Context, user id.ID) (*profile, error) {
-	p, err := findProfile(ctx, s.o.DB.Read, user)
-	if errors.Is(err, ErrUserNotFound) {
-		return nil, otter.ErrNotFound
+// askUser reads from SQL what Resolve remembers of a user. While somebody is changing him that isn't remembered.
+func (s *Service) askUser(ctx context.Context, user id.ID) (*memory[*profile], error) {
+	now := s.o.Now()
+	lease := s.o.KV.Lease(changingKey(user))
+	if lease.Holds(now) {
+		if changes, err := s.o.KV.Members(ctx, changingKey(user)); err != nil || len(changes) > 0 {
+			lease = kv.Lease{}
+		}
 	}
-	return p, err
+	p, err := findProfile(ctx, s.o.DB.Read, user)
+	switch {
+	case errors.Is(err, ErrUserNotFound):
+		return nil, otter.ErrNotFound
+	case err != nil:
+		return nil, err
+	}
+	return &memory[*profile]{value: p, lease: lease, until: now.Add(recallFor)}, nil
 }
 
 // renew lengthens the session's life if that is due, and reports whether the session is still there. One request
 // does it; the others go on meanwhile.
-func (s *Service) renew(ctx context.Context, h hash, live *session, now time.Time) bool {
+func (s *Service) renew(ctx context.Context, live *session, now time.Time) bool {
 	ttl := s.o.SessionTTL.Milliseconds()
-	old := live.expires.Load()
 	next := min(now.UnixMilli()+ttl, live.ends)
-	if next-old < ttl/renewalShare || !live.expires.CompareAndSwap(old, next) {
+	if next-live.expires < ttl/renewalShare || !live.renewing.CompareAndSwap(false, true) {
 		return true
 	}
 	there, err := s.o.KV.Touch(ctx, tokenKey(live.id), time.Duration(next-now.UnixMilli())*time.Millisecond)
-	switch {
-	case err != nil: // the store knew the session a moment ago; the next request tries again
-		live.expires.CompareAndSwap(next, old)
-	case !there:
-		s.sessions.forget(h)
-		return false
+	if err != nil { // the store knew the session a moment ago; the next request tries again
+		live.renewing.Store(false)
+		return true
 	}
-	return true
+	return there
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,7 +31,6 @@ type Options struct {
 
 	SessionTTL    time.Duration // without a request; 0 = 30 minutes
 	SessionMax    time.Duration // from sign-in, whatever happens; 0 = 30 days
-	CacheFor      time.Duration // how long Resolve believes what it read; 0 = 500 ms; longer only if no other process changes sessions and users
 	CodesPerPhone int           // in 24 hours; 0 = 10
 	CodesPerIP    int           // in 24 hours; 0 = 100
 
@@ -53,7 +53,6 @@ type Service struct {
 func New(o Options) *Service {
 	o.SessionTTL = orDefault(o.SessionTTL, 30*time.Minute)
 	o.SessionMax = orDefault(o.SessionMax, 30*day)
-	o.CacheFor = orDefault(o.CacheFor, 500*time.Millisecond)
 	o.CodesPerPhone = orDefault(o.CodesPerPhone, 10)
 	o.CodesPerIP = orDefault(o.CodesPerIP, 100)
 	if o.Rand == nil {
@@ -73,8 +72,8 @@ func New(o Options) *Service {
 		s.inbox = NewInbox(o.Now)
 		s.senders = append(s.senders, s.inbox)
 	}
-	s.sessions = newRecall(o.Now, o.CacheFor, s.askSession)
-	s.users = newRecall(o.Now, o.CacheFor, s.askUser)
+	s.sessions = newRecall(o.Now, s.askSession)
+	s.users = newRecall(o.Now, s.askUser)
 	return s
 }
 
@@ -148,14 +147,34 @@ func (s *Service) changesOf(ctx context.Context, p Profile) (c changes, err erro
 	return c, nil
 }
 
-// update changes a user and makes it show with the next request.
+const (
+	updateTimeout = 5 * time.Second
+	changingFor   = 2 * updateTimeout // a change of which nothing more is heard
+)
+
+// update changes a user on every instance. A mark in the kv store tells them all to read the row until it is committed.
+// If the mark can't be set or taken away it returns identity.ErrUnknown, though the row is changed: then others may
+// take up to a minute to see it.
 func (s *Service) update(ctx context.Context, userID id.ID, c changes) error {
-	// Also after an error: the commit may have come through.
-	defer s.users.forget(userID)
-	return updateUser(ctx, s.o.DB.Write, userID, store.Millis(s.o.Now()), c)
+	mark, err := s.randomHex(8)
+	if err != nil {
+		return err
+	}
+	// The caller may hang up in the middle; the others must be told all the same.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), updateTimeout)
+	defer cancel()
+	told := s.o.KV.Add(ctx, changingKey(userID), changingFor, mark)
+	if err := updateUser(ctx, s.o.DB.Write, userID, store.Millis(s.o.Now()), c); err != nil {
+		return err // the mark stays: the commit may have come through, or come through later
+	}
+	if err := errors.Join(told, s.o.KV.Remove(ctx, changingKey(userID), mark)); err != nil {
+		return identity.ErrUnknown.With(err)
+	}
+	return nil
 }
 
-// UpdateProfile changes nickname and avatar (nil = leave). It returns faults of the values, or ErrUserNotFound.
+// UpdateProfile changes nickname and avatar (nil = leave). It returns faults of the values, ErrUserNotFound or, after
+// the change, identity.ErrUnknown if other instances may not have heard of it.
 func (s *Service) UpdateProfile(ctx context.Context, userID id.ID, nickname, avatar *string) error {
 	if nickname != nil {
 		if err := checkNickname(*nickname); err != nil {
@@ -171,7 +190,8 @@ func (s *Service) UpdateProfile(ctx context.Context, userID id.ID, nickname, ava
 }
 
 // SetRoles replaces the user's roles; shopper is always among them. It returns ErrUserNotFound if there is no such
-// user, and an error for a role that does not exist.
+// user, an error for a role that does not exist or, after the change, identity.ErrUnknown if other instances may not
+// have heard of it.
 func (s *Service) SetRoles(ctx context.Context, userID id.ID, roles ...identity.Role) error {
 	stored, err := joinRoles(roles)
 	if err != nil {
@@ -181,8 +201,8 @@ func (s *Service) SetRoles(ctx context.Context, userID id.ID, roles ...identity.
 }
 
 // Ban refuses the user from now on and ends his sessions. The ban holds as soon as it is written, also when it
-// returns identity.ErrUnknown because the sessions could not be deleted: then ban again before any Unban. It returns
-// ErrUserNotFound if there is no such user.
+// returns identity.ErrUnknown because other instances may not have heard of it, or his sessions could not be deleted:
+// then ban again before any Unban. It returns ErrUserNotFound if there is no such user.
 func (s *Service) Ban(ctx context.Context, userID id.ID) error {
 	now := store.Millis(s.o.Now())
 	if err := s.update(ctx, userID, changes{bannedAt: &now}); err != nil {
@@ -192,7 +212,8 @@ func (s *Service) Ban(ctx context.Context, userID id.ID) error {
 	return err
 }
 
-// Unban lets the user sign in again. It returns ErrUserNotFound if there is no such user.
+// Unban lets the user sign in again. It returns ErrUserNotFound if there is no such user or, after the change,
+// identity.ErrUnknown if other instances may not have heard of it.
 func (s *Service) Unban(ctx context.Context, userID id.ID) error {
 	return s.update(ctx, userID, changes{bannedAt: new(int64)})
 }

@@ -30,17 +30,18 @@ type record struct {
 	IP        string `json:"ip,omitempty"`
 }
 
-// findRecord returns otter.ErrNotFound if there is no such session, or none that can be read.
-func (s *Service) findRecord(ctx context.Context, hash string) (*record, error) {
-	b, ok, err := s.o.KV.Get(ctx, tokenKey(hash))
+// findRecord returns a session and the time left to it, or otter.ErrNotFound if there is no such session, or none that
+// can be read.
+func (s *Service) findRecord(ctx context.Context, hash string) (*record, time.Duration, error) {
+	b, left, ok, err := s.o.KV.GetTTL(ctx, tokenKey(hash))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	rec := &record{}
-	if !ok || json.Unmarshal(b, rec) != nil {
-		return nil, otter.ErrNotFound
+	if !ok || left <= 0 || json.Unmarshal(b, rec) != nil {
+		return nil, 0, otter.ErrNotFound
 	}
-	return rec, nil
+	return rec, left, nil
 }
 
 // Issue opens a session for the user and returns its token and absolute end. Whether he may sign in is the
@@ -137,16 +138,9 @@ func (s *Service) Sessions(ctx context.Context, user id.ID) ([]Session, error) {
 }
 
 func (s *Service) findSession(ctx context.Context, hash string) (*Session, error) {
-	rec, err := s.findRecord(ctx, hash)
+	rec, left, err := s.findRecord(ctx, hash)
 	if err != nil {
 		return nil, err
-	}
-	left, err := s.o.KV.TTL(ctx, tokenKey(hash))
-	if err != nil {
-		return nil, err
-	}
-	if left <= 0 {
-		return nil, otter.ErrNotFound
 	}
 	created := store.Time(rec.Created)
 	seen := s.o.Now().Add(left - s.o.SessionTTL)
@@ -158,7 +152,7 @@ func (s *Service) findSession(ctx context.Context, hash string) (*Session, error
 
 // End ends one of the user's sessions. It returns ErrSessionNotFound if it isn't his, or identity.ErrUnknown.
 func (s *Service) End(ctx context.Context, user id.ID, sessionID string) error {
-	rec, err := s.findRecord(ctx, sessionID)
+	rec, _, err := s.findRecord(ctx, sessionID)
 	switch {
 	case errors.Is(err, otter.ErrNotFound) || err == nil && rec.User != user:
 		return ErrSessionNotFound
@@ -168,17 +162,12 @@ func (s *Service) End(ctx context.Context, user id.ID, sessionID string) error {
 	return s.end(ctx, user, sessionID)
 }
 
-// end deletes a session of the user and forgets it here.
+// end deletes a session of the user.
 func (s *Service) end(ctx context.Context, user id.ID, sessionID string) error {
-	err := s.o.KV.Del(ctx, tokenKey(sessionID))
-	// Also after an error: the session may be gone.
-	if h, ok := parseHash(sessionID); ok {
-		s.sessions.forget(h)
+	if err := s.o.KV.Del(ctx, tokenKey(sessionID)); err != nil {
+		return identity.ErrUnknown.With(err)
 	}
-	if err == nil {
-		err = s.o.KV.Remove(ctx, sessionsKey(user), sessionID)
-	}
-	if err != nil {
+	if err := s.o.KV.Remove(ctx, sessionsKey(user), sessionID); err != nil {
 		return identity.ErrUnknown.With(err)
 	}
 	return nil

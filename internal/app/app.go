@@ -130,7 +130,7 @@ func (a *App) build() error {
 	a.shops = shop.New(shop.Options{DB: b.db, Now: c.now, Log: a.log})
 	a.vouchers = voucher.New(voucher.Options{DB: b.db, Owners: a.shops, Now: c.now})
 	a.accounts = account.New(account.Options{DB: b.db, KV: b.kv, Now: c.now, Log: a.log, Rand: c.rand, ShopsOf: a.shops.ShopsOf,
-		SessionTTL: cfg.SessionTTL, SessionMax: cfg.SessionMax, CacheFor: b.sessionsFor, Secret: b.codeSecret,
+		SessionTTL: cfg.SessionTTL, SessionMax: cfg.SessionMax, Secret: b.codeSecret,
 		DemoInbox: cfg.Demo, TestUsers: cfg.Demo || cfg.AllowTestUsers, SecureCookie: cfg.SecureCookie})
 
 	a.writer = &order.Writer{DB: b.db, Now: c.now, Log: a.log, Metrics: order.NewMetrics(a.metrics), Broker: b.broker, Batch: cfg.WriterBatch,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"tandian/internal/account"
 	"tandian/internal/config"
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/kv"
@@ -37,8 +38,7 @@ type backend struct {
 
 	acceptUnknown bool // see flashsale.Options
 	backlog       func(ctx context.Context, q store.Querier) ([]order.Reservation, error)
-	sessionsFor   time.Duration // how long a session may be believed without asking: nobody else changes it
-	handovers     int           // messages on their way side by side
+	handovers     int // messages on their way side by side
 
 	codeSecret []byte // see account.Options; nil = one of this process
 
@@ -48,7 +48,6 @@ type backend struct {
 
 const (
 	journalEvery = 200 * time.Millisecond // what a SIGKILL costs of sign-ins
-	sessionTrust = time.Minute
 )
 
 // database is the opened store of rows.
@@ -98,7 +97,7 @@ func openBackend(ctx context.Context, cfg *config.Config, c clock, log *slog.Log
 		return nil, err
 	}
 	if cfg.Production() {
-		return b, b.production(ctx, cfg, c, log)
+		return b, b.production(ctx, cfg, c, log, onError)
 	}
 	return b, b.embedded(ctx, cfg, c, onError)
 }
@@ -113,7 +112,7 @@ func (b *backend) close() error {
 }
 
 // production adds Redis and RabbitMQ. Several instances share them.
-func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger) error {
+func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, onError func(string) func(error)) error {
 	redis := rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, ConnWriteTimeout: 2 * time.Second}
 	client, err := rueidis.NewClient(redis)
 	if err != nil {
@@ -133,9 +132,11 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 		return fmt.Errorf("--rabbitmq-url: %w", err)
 	}
 	b.closers = append(b.closers, broker.Close)
-	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client}, gate, broker
+	link := kv.NewLink(redis, account.LeasedKeys(), c.now, onError("kv link"))
+	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
+	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client, Link: link}, gate, broker
 	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, cmp.Or(broker.Server(), "RabbitMQ")}
-	b.acceptUnknown, b.sessionsFor, b.handovers = true, 500*time.Millisecond, 4
+	b.acceptUnknown, b.handovers = true, 4
 	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
 	return nil
 }
@@ -149,7 +150,7 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	}
 	b.mode, b.kv, b.gate, b.broker = "embedded", memory, flashsale.NewMemoryGate(c.now), sqlqueue.New(b.db, c.now)
 	b.stores = []string{b.db.Name + "  " + cfg.DataDir}
-	b.backlog, b.sessionsFor, b.handovers = backlog, sessionTrust, 1
+	b.backlog, b.handovers = backlog, 1
 	b.workers = []supervise.Worker{{Name: "kv journal", Run: func(ctx context.Context) error {
 		_ = supervise.Every(ctx, journalEvery, nil, journal.Flush, onError("kv journal"))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
