@@ -212,6 +212,9 @@ func (g *grab) attempt(ctx context.Context, c *conn, op Op, arrival time.Time, k
 		if resp, err := c.send(http.MethodPost, g.paths[op.Sale], g.tokens[op.User], key); err == nil {
 			op.classify(resp)
 		}
+		if op.Outcome == Busy && op.Asked > 1 {
+			op.Outcome = Unknown // no order of this question's, but perhaps of one before that was never answered
+		}
 		if op.Outcome != Unknown || op.Asked >= maxAsk || sleep(ctx, wait) != nil {
 			break
 		}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -12,8 +13,12 @@ type report struct {
 	Accepted   int
 	SoldOut    int
 	Orders     struct{ Live int }
-	Stock      struct{ Gate, DB int64 }
+	Stock      struct{ Total, Gate, DB int64 }
 	Invariants map[string]any
+
+	Backend, Broker, Commit string
+	Stores                  []string
+	Instances               int
 }
 
 // bench runs the load generator on a server of its own and returns its report and exit code.
@@ -45,6 +50,40 @@ func TestBenchFindsNothing(t *testing.T) {
 			r, code := bench(t, binary(t, ""), nil, tc.args...)
 			if code != 0 || r.Invariants["ok"] != true || r.Orders.Live != tc.live || r.Stock.Gate != r.Stock.DB {
 				t.Fatalf("exit %d, %+v", code, r)
+			}
+		})
+	}
+}
+
+// The same in production mode, by one instance and by two of which each is killed once. Verdicts read SQL there too; the
+// environment says how to reach the stores, and scripts/services that they may be emptied.
+func TestBenchFindsNothingInProduction(t *testing.T) {
+	production(t)                             // skips where there are no stores
+	env := []string{"TANDIAN_SWEEP_AFTER=2s"} // what a killed instance leaves unfinished is found sooner
+	for _, v := range os.Environ() {
+		for _, key := range []string{"MYSQL_DSN", "REDIS_ADDR", "RABBITMQ_URL", "MESSAGE_SECRET", "SERVICES", "SERVICE_PIDS"} {
+			if strings.HasPrefix(v, "TANDIAN_"+key+"=") {
+				env = append(env, v)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		args      []string
+		instances int
+	}{
+		"one instance":              {[]string{"--users", "1500", "--stock", "700"}, 1},
+		"two instances, two deaths": {[]string{"--users", "800", "--stock", "500", "--instances", "2", "--kill", "2"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, code := bench(t, binary(t, ""), env, append(tc.args, "--wipe")...)
+			if code != 0 || r.Invariants["ok"] != true || r.Orders.Live != int(r.Stock.Total) || r.Stock.Gate != r.Stock.DB {
+				t.Fatalf("exit %d, %+v", code, r)
+			}
+			if r.Backend != "production" || r.Broker != "rabbit" || len(r.Stores) != 3 || r.Instances != tc.instances {
+				t.Errorf("%+v does not say what it ran on", r)
+			}
+			if err := exec.Command("git", "rev-parse", "HEAD").Run(); err == nil && len(r.Commit) < 40 {
+				t.Errorf("commit %q, though it can be told", r.Commit)
 			}
 		})
 	}
