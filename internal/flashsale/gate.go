@@ -99,8 +99,9 @@ var (
 //
 // A gate that can't be trusted is not loaded, whatever is left of it.
 type Gate interface {
-	// Load opens the gate of a sale that is not loaded, in the place of whatever is left of an earlier one. It reports
-	// whether it did; a loaded gate is left as it is, and so are the remains of the same epoch or a newer one.
+	// Load opens the gate of a sale in the place of whatever is left of an earlier one. It reports whether it did. What is
+	// of the same epoch or a newer one is left as it is, and so is a loaded gate of the epoch before. A loaded gate that
+	// is older than that has been lost and has come back, with what it knew then.
 	Load(ctx context.Context, s Snapshot) (bool, error)
 	// Unload forgets a sale.
 	Unload(ctx context.Context, saleID id.ID) error

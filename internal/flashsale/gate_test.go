@@ -329,9 +329,7 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 			}
 		}
 		g.want(t, 9, 1, 1)
-		if err := g.Unload(t.Context(), saleID); err != nil {
-			t.Fatal(err)
-		}
+		s.Epoch = 3 // there was a load in between: what is here had been lost
 		g.load(t, s)
 		g.want(t, 4, 0, 0)
 	})

@@ -1,6 +1,7 @@
 package flashsale
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,22 @@ func OpenSales(ctx context.Context, q store.Querier, now time.Time) ([]id.ID, er
 	return voucher.FindOpenSales(ctx, q, now.Add(-openFor))
 }
 
+// offers reads the rows of open sales and of those given, by id.
+func (s *Service) offers(ctx context.Context, also []id.ID) (map[id.ID]*voucher.Offer, error) {
+	condition, args := "ends_at > ?", []any{store.Millis(s.Now().Add(-openFor))}
+	if len(also) > 0 {
+		condition, args = condition+" OR sale.id IN (?)", append(args, bun.List(also))
+	}
+	rows, err := voucher.FindOffers(ctx, s.DB.Read, condition, args, "ends_at", false, 0, 0, maxSales)
+	byID := make(map[id.ID]*voucher.Offer, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	return byID, err
+}
+
+const maxSales = 10_000 // looked after at once
+
 // backlog groups what is in the queue by sale.
 func (s *Service) backlog(ctx context.Context, q store.Querier) (map[id.ID][]order.Reservation, error) {
 	bySale := map[id.ID][]order.Reservation{}
@@ -70,10 +87,11 @@ func (s *Service) load(ctx context.Context, saleID id.ID) error {
 	_, err, _ := s.loads.Do(saleID.String(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 		defer cancel()
-		if _, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID); err != nil { // costs no write
+		offer, err := voucher.FindOffer(ctx, s.DB, s.DB.Read, saleID) // costs no write
+		if err != nil {
 			return nil, err
 		}
-		if st, err := s.Gate.Standing(ctx, saleID); err != nil || st.Loaded {
+		if st, err := s.Gate.Standing(ctx, saleID); err != nil || st.current(offer.Epoch) {
 			return nil, err
 		}
 		return nil, s.rebuild(ctx, saleID)
@@ -83,6 +101,10 @@ func (s *Service) load(ctx context.Context, saleID id.ID) error {
 	}
 	return err
 }
+
+// current reports that a gate is loaded, and under the latest epoch. One of an earlier epoch was lost once: somebody has
+// loaded another since, on a server that is out of reach now.
+func (st Standing) current(epoch int64) bool { return st.Loaded && st.Epoch >= epoch }
 
 // errLoadedAlready ends a load that has waited for another one.
 var errLoadedAlready = errors.New("flashsale: loaded already")
@@ -103,10 +125,10 @@ func (s *Service) rebuild(ctx context.Context, saleID id.ID) error {
 		if err != nil {
 			return err
 		}
-		if st.Loaded {
+		if st.current(epoch - 1) {
 			return errLoadedAlready
 		}
-		cause = st.Cause
+		cause = cmp.Or(st.Cause, CauseForeign)
 		if snap, err = s.snapshot(ctx, tx, saleID, epoch); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (g *MemoryGate) Load(_ context.Context, s Snapshot) (bool, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.sales[s.SaleID] != nil {
+	if old := g.sales[s.SaleID]; old != nil && old.epoch >= s.Epoch-1 {
 		return false, nil
 	}
 	g.sales[s.SaleID] = m

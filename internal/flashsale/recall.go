@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"tandian/internal/order"
@@ -22,16 +24,17 @@ var errForgotten = errors.New("flashsale: a gate may have forgotten reservations
 
 // complete returns nil if the gates of all open sales know every reservation that has no row.
 func (s *Service) complete(ctx context.Context) error {
-	open, err := s.openSales(ctx)
+	offers, err := s.offers(ctx, nil)
 	if err != nil {
 		return err
 	}
+	open := slices.Collect(maps.Keys(offers))
 	standings, err := s.Gate.Standings(ctx, open)
 	if err != nil {
 		return err
 	}
 	for i, st := range standings {
-		if !st.Loaded {
+		if !st.current(offers[open[i]].Epoch) {
 			return fmt.Errorf("%w: sale %d is not loaded: %s", errForgotten, open[i], st.Cause)
 		}
 		if st.IncompleteSince.IsZero() {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/store"
 	"tandian/internal/order"
@@ -46,7 +44,6 @@ const (
 	sweepBatch   = 500
 	longestPause = 5 * time.Minute
 	unloadAfter  = time.Hour // past a sale's end
-	maxSales     = 10_000                // looked after at once
 )
 
 // Turn looks over all open and all loaded sales once.
@@ -75,16 +72,13 @@ func (s *Sweeper) upkeep(ctx context.Context, now time.Time) (loaded []id.ID, fa
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	offers, err := s.offers(ctx, known, now)
+	offers, err := s.offers(ctx, known)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
-	for _, saleID := range known {
-		if offers[saleID] == nil {
-			offers[saleID] = nil // its row is gone
-		}
-	}
-	sales := slices.Sorted(maps.Keys(offers))
+	sales := slices.AppendSeq(known, maps.Keys(offers)) // the row of a known one may be gone
+	slices.Sort(sales)
+	sales = slices.Compact(sales)
 	standings, err := s.Gate.Standings(ctx, sales)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
@@ -99,20 +93,6 @@ func (s *Sweeper) upkeep(ctx context.Context, now time.Time) (loaded []id.ID, fa
 		failed = errors.Join(failed, s.adjust(ctx, saleID, offers[saleID], standings[i], now))
 	}
 	return loaded, failed
-}
-
-// offers reads the rows of open sales and of the given ones.
-func (s *Sweeper) offers(ctx context.Context, known []id.ID, now time.Time) (map[id.ID]*voucher.Offer, error) {
-	condition, args := "ends_at > ?", []any{store.Millis(now.Add(-openFor))}
-	if len(known) > 0 {
-		condition, args = condition+" OR sale.id IN (?)", append(args, bun.List(known))
-	}
-	rows, err := voucher.FindOffers(ctx, s.DB.Read, condition, args, "ends_at", false, 0, 0, maxSales)
-	byID := make(map[id.ID]*voucher.Offer, len(rows))
-	for _, row := range rows {
-		byID[row.ID] = row
-	}
-	return byID, err
 }
 
 // sendAgain publishes the sale's old pending reservations, each in a message of its own, and notes in seen when the
@@ -150,7 +130,7 @@ func (s *Sweeper) sendAgain(ctx context.Context, saleID id.ID, now time.Time, se
 
 // adjust brings one gate into the state that SQL asks for. offer is nil if the sale's row is gone.
 func (s *Sweeper) adjust(ctx context.Context, saleID id.ID, offer *voucher.Offer, st Standing, now time.Time) error {
-	if !st.Loaded {
+	if offer == nil && !st.Loaded || offer != nil && !st.current(offer.Epoch) {
 		return s.reopen(ctx, saleID, offer, now)
 	}
 	err := s.returnForgotten(ctx, saleID, st.Withdrawn, now)

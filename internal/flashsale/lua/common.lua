@@ -27,25 +27,29 @@ local function size(command, key)
   return type(n) == 'number' and n or -1
 end
 
+-- numbers are the fields of meta that every gate has, beside server.
+local numbers = {'units', 'withdrawn', 'epoch', 'incomplete', 'version', 'released', 'begin', 'end', 'paused', 'limit', 'voucher', 'amount', 'window'}
+
 -- open looks at the whole gate before the first write: a failing script does not take its earlier writes back. It
 -- returns {stock, orders, pending, server, clock} and the wanted fields of meta in terms; or nil and why it can't be used.
 local function open(...)
-  local m = redis.pcall('HMGET', KEYS[1], 'server', 'units', 'withdrawn', 'clock', ...)
+  local m = redis.pcall('HMGET', KEYS[1], 'server', 'clock', unpack(numbers))
   if m.err then return nil, DAMAGED end
   if not m[1] then return nil, ABSENT end
   if m[1] ~= history() then return nil, FOREIGN end
-  local gate = {server = m[1], clock = tonumber(m[4]), terms = {}, orders = size('HLEN', KEYS[4]), pending = size('ZCARD', KEYS[6]) - 1}
-  for i = 1, select('#', ...) do
-    if not m[4 + i] then return nil, DAMAGED end
-    gate.terms[i] = m[4 + i]
+  local meta = {}
+  for i, name in ipairs(numbers) do
+    if not tonumber(m[2 + i]) then return nil, DAMAGED end
+    meta[name] = m[2 + i]
   end
+  local gate = {server = m[1], clock = tonumber(m[2]), orders = size('HLEN', KEYS[4]), pending = size('ZCARD', KEYS[6]) - 1, terms = {}}
   local stock = redis.pcall('GET', KEYS[2])
   gate.stock = type(stock) == 'string' and string.match(stock, '^-?%d+$') and tonumber(stock)
-  local units, withdrawn = tonumber(m[2]), tonumber(m[3])
-  if not (gate.stock and units and withdrawn) or gate.stock + gate.orders + withdrawn ~= units or gate.orders < 0 or gate.pending < 0
+  if not gate.stock or gate.stock + gate.orders + tonumber(meta.withdrawn) ~= tonumber(meta.units) or gate.orders < 0 or gate.pending < 0
     or size('HLEN', KEYS[3]) < 1 or size('HLEN', KEYS[5]) < 1 or size('SCARD', KEYS[7]) < 1 then
     return nil, DAMAGED
   end
+  for i = 1, select('#', ...) do gate.terms[i] = meta[select(i, ...)] end
   return gate
 end
 

@@ -1,5 +1,6 @@
--- Puts a prepared gate in the place of whatever is left of an earlier one. A gate that is open stays, and so do the
--- remains of the same epoch or a newer one: their loader has seen more than this one.
+-- Puts a prepared gate in the place of whatever is left of an earlier one. What is of the same epoch or a newer one
+-- stays: its loader has seen more than this one. An open gate of the epoch before stays too. If there were epochs in
+-- between it had been lost, and is older than what it says.
 --
 --   KEYS[8…11]  the prepared buyers, orders, requests, pending; absent ones are empty
 --   ARGV        epoch, stock, the four sizes of the prepared, then names and values of meta
@@ -7,8 +8,9 @@
 -- Returns 1 done, 0 left as it was, -1 not all that was prepared is here.
 
 local epoch, stock = ARGV[1], ARGV[2]
-local earlier = redis.pcall('HGET', KEYS[1], 'epoch')
-if open() or type(earlier) == 'string' and tonumber(earlier) >= tonumber(epoch) then
+local found = redis.pcall('HGET', KEYS[1], 'epoch')
+local earlier = type(found) == 'string' and tonumber(found) or -1
+if earlier >= tonumber(epoch) or earlier == epoch - 1 and open() then
   redis.call('DEL', KEYS[8], KEYS[9], KEYS[10], KEYS[11])
   return 0
 end
