@@ -48,19 +48,20 @@ func (s *server) operations(t *testing.T) (ops []operation) {
 
 // validBodies are what each route would take, to which one unknown field is added.
 var validBodies = map[string]string{
-	"POST /api/v1/auth/codes":          `{"phone":"13900000001"}`,
-	"POST /api/v1/auth/sessions":       `{"phone":"13900000001","code":"123456"}`,
-	"PATCH /api/v1/me":                 `{"nickname":"new"}`,
-	"PUT /api/v1/me/password":          `{"password":"a good long one","currentPassword":"tandian-demo"}`,
-	"POST /api/v1/console/test-users":  `{"count":1}`,
-	"POST /api/v1/shops":               `{"name":"店","categoryId":"1","location":{"lng":120,"lat":30}}`,
-	"PATCH /api/v1/shops/{id}":         `{"name":"新名字"}`,
-	"POST /api/v1/shops/{id}/vouchers": `{"title":"券","payValue":1,"faceValue":2}`,
-	"PATCH /api/v1/vouchers/{id}":      `{"title":"券"}`,
-	"POST /api/v1/vouchers/{id}/sale":  `{"stock":1,"beginsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
-	"PATCH /api/v1/sales/{id}":         `{"limitPerUser":1}`,
-	"POST /api/v1/sales/{id}/stock":    `{"delta":1,"reason":"r"}`,
-	"POST /api/v1/sales/{id}/orders":   `{}`,
+	"POST /api/v1/auth/codes":               `{"phone":"13900000001"}`,
+	"POST /api/v1/auth/sessions":            `{"phone":"13900000001","code":"123456"}`,
+	"PATCH /api/v1/me":                      `{"nickname":"new"}`,
+	"PUT /api/v1/me/password":               `{"password":"a good long one","currentPassword":"tandian-demo"}`,
+	"POST /api/v1/console/test-users":       `{"count":1}`,
+	"POST /api/v1/console/users/{id}/roles": `{"roles":["merchant"]}`,
+	"POST /api/v1/shops":                    `{"name":"店","categoryId":"1","location":{"lng":120,"lat":30}}`,
+	"PATCH /api/v1/shops/{id}":              `{"name":"新名字"}`,
+	"POST /api/v1/shops/{id}/vouchers":      `{"title":"券","payValue":1,"faceValue":2}`,
+	"PATCH /api/v1/vouchers/{id}":           `{"title":"券"}`,
+	"POST /api/v1/vouchers/{id}/sale":       `{"stock":1,"beginsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
+	"PATCH /api/v1/sales/{id}":              `{"limitPerUser":1}`,
+	"POST /api/v1/sales/{id}/stock":         `{"delta":1,"reason":"r"}`,
+	"POST /api/v1/sales/{id}/orders":        `{}`,
 }
 
 // Every route, fed with bad ids, bodies and queries by an operator, whom nothing but validation stops: a 4xx with a

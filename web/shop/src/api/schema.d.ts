@@ -189,6 +189,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/console/users/{id}/roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace the roles of a user
+         * @description `request.invalid`: The request is not valid; see errors.
+         *
+         *     `user.not_found`: No such user.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `auth.unknown`: Your sign-in can't be checked right now. Try again in a moment.
+         */
+        post: operations["set-user-roles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/console/users/{id}/unban": {
         parameters: {
             query?: never;
@@ -985,7 +1011,7 @@ export interface components {
              * @description Why a failed order failed
              * @enum {string}
              */
-            reason?: "sold_out" | "limit" | "repeat" | "no_sale" | "refused";
+            reason?: "sold_out" | "limit" | "repeat" | "no_sale" | "refused" | "dropped";
             /**
              * @description 64-bit id as a decimal string
              * @example 42
@@ -1047,6 +1073,10 @@ export interface components {
              */
             id: string;
             nickname: string;
+        };
+        RolesBody: {
+            /** @description All the user shall have; shopper is always among them */
+            roles: ("shopper" | "merchant" | "clerk" | "operator" | "readonly")[];
         };
         Sale: {
             /** Format: date-time */
@@ -1706,6 +1736,85 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "set-user-roles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RolesBody"];
+            };
+        };
         responses: {
             /** @description No Content */
             204: {
