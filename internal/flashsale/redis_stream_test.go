@@ -1,17 +1,28 @@
 package flashsale_test
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/rueidis"
 
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/id"
+	"tandian/internal/kit/queue"
+	"tandian/internal/kit/queue/stream"
+	"tandian/internal/kit/store"
+	"tandian/internal/kit/store/storetest"
 	"tandian/internal/order"
 )
 
@@ -146,5 +157,105 @@ func TestAStreamOfTheWrongType(t *testing.T) {
 	g.want(t, 1, 0, 0)
 	if v := g.admit(t, 1, 1, "a"); v.Result != flashsale.Admitted {
 		t.Fatal(v)
+	}
+}
+
+// openStreamPipeline is the path without a hand-over: the gate queues, the writer is not run yet. Its sale has the given
+// stock.
+func openStreamPipeline(t *testing.T, stock int64) (g appendingGate, s *flashsale.Service, sale id.ID, write func()) {
+	g = openAppendingGate(t)
+	gate := g.Gate.(*flashsale.RedisGate)
+	db, log, reg := storetest.SQLite(t), slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	broker, err := stream.Open(t.Context(), stream.Options{Client: g.client, Instance: rand.Text(), Log: log,
+		DeadLetter: func(context.Context, string, queue.Message, error) error { return errors.New("nothing dies here") },
+		Streams: func(ctx context.Context, topic string) ([]string, error) {
+			open, err := flashsale.OpenSales(ctx, db.Read, g.Now())
+			keys, err2 := gate.Streams(ctx, open)
+			return keys, errors.Join(err, err2)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := broker.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &order.Writer{DB: db, Now: g.Now, Log: log, Metrics: order.NewMetrics(reg), Batch: 200, NewID: uuid.NewString, Broker: broker,
+		Written: func([]id.ID) {}, Ended: func() {}}
+	s = flashsale.New(flashsale.Options{DB: db, Gate: gate, Broker: broker, Tomb: w, Owners: shopTown{}, Shops: shopTown{},
+		IDs: &id.Sequence{Lease: db.LeaseIDs("order"), Now: g.Now, Size: 100}, NewKey: rand.Text, Now: g.Now, Log: log, Metrics: flashsale.NewMetrics(reg),
+		PayWindow: 30 * time.Minute, ConfirmTimeout: time.Second, SweepAfter: 10 * time.Second, AcceptUnknown: true,
+		Backlog: func(ctx context.Context, _ store.Querier) (all []order.Reservation, err error) {
+			bodies, err := broker.Backlog(ctx, order.TopicCreate)
+			for _, body := range bodies {
+				rs, e := order.Decode(body)
+				all, err = append(all, rs...), errors.Join(err, e)
+			}
+			return all, err
+		}})
+	w.Seats = s
+	if _, err := db.Write.Exec(`INSERT INTO voucher (id, shop_id, title, pay_value, face_value, created_at, updated_at) VALUES (7, 1, '代金券', 4750, 10000, 1, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	offer, err := s.Open(t.Context(), 7, stock, g.Now(), g.Now().Add(time.Hour), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, s, offer.ID, func() {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- broker.Consume(ctx, order.TopicCreate, queue.Batch{Max: 10}, w.Handle) }()
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			d, err := broker.Depth(t.Context(), order.TopicCreate)
+			if err != nil || time.Now().After(deadline) {
+				t.Fatal(d, err)
+			}
+			if d.Ready+d.Unacked == 0 {
+				break
+			}
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The gate is lost, its stream is not. What was accepted is found, isn't sold twice and ends as an order (S1, S7, S8).
+func TestAGateIsRebuiltFromItsStream(t *testing.T) {
+	g, s, sale, write := openStreamPipeline(t, 5)
+	grab := func(user id.ID) (id.ID, error) {
+		return s.Grab(t.Context(), user, sale, fmt.Sprintf("wish-of-%d", user))
+	}
+	told := map[id.ID]id.ID{}
+	for user := id.ID(1); user <= 3; user++ {
+		orderID, err := grab(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[user] = orderID
+	}
+	for _, name := range []string{"meta", "stock", "buyers", "orders", "requests", "pending", "ended"} {
+		g.do(t, "DEL", "{sale:"+sale.String()+"}:"+name)
+	}
+	g.do(t, "DEL", "sales:loaded")
+	for user := id.ID(1); user <= 6; user++ {
+		orderID, err := grab(user)
+		switch {
+		case user <= 3 && (err != nil || orderID != told[user]):
+			t.Errorf("user %d was told %d, and now %d %v", user, told[user], orderID, err)
+		case user <= 5 && err != nil:
+			t.Errorf("user %d: %v", user, err)
+		case user == 6 && !errors.Is(err, flashsale.ErrSoldOut):
+			t.Errorf("one too many: %d %v", orderID, err)
+		}
+	}
+	write()
+	rows, err := order.FindHolding(t.Context(), s.DB.Read, sale)
+	st, err2 := s.Gate.Standing(t.Context(), sale)
+	if err := errors.Join(err, err2); err != nil || len(rows) != 5 || st.Stock != 0 || st.Pending != 0 || st.Orders != 5 {
+		t.Fatalf("%d rows; %+v; %v", len(rows), st, err)
 	}
 }

@@ -17,7 +17,7 @@
 // What consumers leave behind comes to others:
 //
 //	stops in good order      what it had is free at once
-//	dies, freezes            its entries are free after 30 s without a sign of life; a long handler gives signs
+//	dies, freezes            its entries are free after 15 s without a sign of life; a long handler gives signs
 //	an answer gets lost      the consumer finds its own entries before anything else
 //	kills its consumers      after two deliveries an entry travels alone, after five it is a dead letter
 //

@@ -28,7 +28,7 @@ type Options struct {
 	// = none. It is asked once a second. Such a script adds entries with a field body and publishes the stream's key on
 	// the topic's Bell.
 	Streams func(ctx context.Context, topic string) ([]string, error)
-	// ClaimAfter is how long a consumer may show no sign of life before its entries go to others. 0 = 30 s.
+	// ClaimAfter is how long a consumer may show no sign of life before its entries go to others. 0 = 15 s.
 	ClaimAfter time.Duration
 	// PublishTimeout bounds Publish, whatever its context allows. 0 = 5 s.
 	PublishTimeout time.Duration
@@ -49,7 +49,7 @@ func Delayed(stream string) string { return stream + ":delayed" }
 const (
 	group = "writers" // of every stream
 
-	claimAfter     = 30 * time.Second
+	claimAfter     = 15 * time.Second
 	publishTimeout = 5 * time.Second
 	scriptTimeout  = 2 * time.Second
 	lookEvery      = time.Second            // at every stream, whoever rang
