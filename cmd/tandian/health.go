@@ -4,10 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"tandian/internal/doctor"
 )
 
 type healthcheckCommand struct {
@@ -22,7 +23,7 @@ func (c *healthcheckCommand) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	url := "http://" + reachable(cfg.AdminAddr) + "/readyz"
+	url := "http://" + doctor.Reachable(cfg.AdminAddr) + "/readyz"
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -51,13 +52,4 @@ func (c *healthcheckCommand) Run(ctx context.Context, p *program) error {
 		_, err = fmt.Fprintln(p.stdout, "ready")
 	}
 	return err
-}
-
-// reachable is where to ask a listener bound to addr: one on all interfaces also listens on the loopback.
-func reachable(addr string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		return net.JoinHostPort("localhost", port)
-	}
-	return addr
 }

@@ -2,7 +2,7 @@
 // Alone it runs the demo town on embedded stores.
 //
 // Exit codes: 0 done, 1 failed, 2 the command line or a setting is wrong, 3 bench found a broken invariant or a missed
-// threshold.
+// threshold, or doctor a check that failed.
 package main
 
 import (
@@ -44,6 +44,7 @@ type commandLine struct {
 	Seed        seedCommand        `cmd:"" help:"Put the demo town into an empty database."`
 	Admin       adminCommand       `cmd:"" help:"Accounts with more rights."`
 	Bench       benchCommand       `cmd:"" help:"Load a server and judge what happened."`
+	Doctor      doctorCommand      `cmd:"" help:"Look at everything the server would stand on; exit code 3 if something is wrong."`
 	Config      configCommand      `cmd:"" help:"Show, check or begin a configuration."`
 	OpenAPI     openAPICommand     `cmd:"" name:"openapi" help:"Print the OpenAPI document."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running server whether it is ready; for containers."`
@@ -79,12 +80,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookupEnv
 func exitCode(err error) int {
 	var usage usageError
 	var violation *bench.ViolationError
+	var ill illError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &violation):
+	case errors.As(err, &violation), errors.As(err, &ill):
 		return exitViolation
 	}
 	return exitFailed

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -75,19 +74,20 @@ type App struct {
 	api      *api.API
 
 	public, admin net.Listener
-	ready         atomic.Bool
+	readiness     *readiness
 	closing       context.Context // ends when the listeners are told to stop
 	beginClosing  context.CancelFunc
 	released      chan struct{} // gate_release rows may be waiting
 }
 
-// New opens the stores, brings the tables up to date, opens the gates of running sales and binds both listeners.
-// Close must be called, also after Run.
+// New binds both listeners, examines and opens the stores, brings the tables up to date and opens the gates of running
+// sales. The admin listener answers from the beginning. Close must be called, also after Run.
 func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log, clock: clock{now: time.Now, rand: rand.Reader}, metrics: prometheus.NewRegistry(), released: make(chan struct{}, 1)}
+	a.readiness = newReadiness(a.clock.now, log)
 	a.closing, a.beginClosing = context.WithCancel(context.WithoutCancel(ctx))
 	restarts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tandian_worker_restarts_total", Help: "Workers that ended and were started again."}, []string{"worker"})
-	a.metrics.MustRegister(restarts, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	a.metrics.MustRegister(restarts, a.readiness, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	a.group = supervise.New(log, func(worker string) { restarts.WithLabelValues(worker).Inc() })
 	defer func() {
 		if err != nil {
@@ -97,9 +97,14 @@ func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *App, err
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
+	a.group.Start(ctx, a.adminListener())
+	if err := admit(ctx, cfg, a.clock, log); err != nil {
+		return nil, err
+	}
 	if a.backend, err = openBackend(ctx, cfg, a.clock, a.log, a.report); err != nil {
 		return nil, err
 	}
+	a.readiness.watch(a.backend.dependencies)
 	if err := a.build(); err != nil {
 		return nil, err
 	}
@@ -201,7 +206,7 @@ func (a *App) wakeReleaser() {
 // it, the listeners stop, the intake ends, the writers finish, each waited for before the next is told. It returns an error if something did not end in time.
 func (a *App) Run(ctx context.Context) error {
 	a.group.Start(ctx, a.workers()...)
-	a.ready.Store(true)
+	a.readiness.state.Store(serving)
 	if err := a.writeReadyFile(); err != nil {
 		return errors.Join(err, a.stop(ctx))
 	}
@@ -211,7 +216,7 @@ func (a *App) Run(ctx context.Context) error {
 }
 
 func (a *App) stop(ctx context.Context) error {
-	a.ready.Store(false)
+	a.readiness.state.Store(draining)
 	if a.cfg.DrainDelay > 0 {
 		a.log.Info("not ready any more", "listensFor", a.cfg.DrainDelay.String())
 		supervise.Sleep(context.WithoutCancel(ctx), a.cfg.DrainDelay)
@@ -242,7 +247,10 @@ func (a *App) writeReadyFile() error {
 
 // Close releases listeners and stores. It may be called on a half-built App and more than once.
 func (a *App) Close() error {
-	var err error
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.ShutdownTimeout)
+	defer cancel()
+	err := a.group.Stop(ctx) // the admin listener, if there was no Run
+	a.readiness.watch(nil)
 	for _, l := range []net.Listener{a.public, a.admin} {
 		if l == nil {
 			continue

@@ -15,6 +15,7 @@ import (
 
 	"tandian/internal/account"
 	"tandian/internal/config"
+	"tandian/internal/doctor"
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/kv"
 	"tandian/internal/kit/queue"
@@ -42,13 +43,38 @@ type backend struct {
 
 	codeSecret []byte // see account.Options; nil = one of this process
 
+	dependencies []dependency // what selling needs
+
 	workers []supervise.Worker
 	closers []func() error // in the order of opening
 }
 
 const (
 	journalEvery = 200 * time.Millisecond // what a SIGKILL costs of sign-ins
+	sqlPool      = 32                     // connections of an instance to its SQL server
 )
+
+// redisOption is how Redis is reached.
+func redisOption(cfg *config.Config) rueidis.ClientOption {
+	return rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, Username: cfg.RedisUser, Password: cfg.RedisPassword.Reveal(),
+		ConnWriteTimeout: 2 * time.Second}
+}
+
+// examinations look at the stores that the settings ask for. needed are those without which nothing can be served;
+// without the others nothing can be sold.
+func examinations(cfg *config.Config, c clock) (needed, others []doctor.Examination) {
+	if !cfg.Production() {
+		held := func() (string, error) { return holder(cfg.DataDir) }
+		return []doctor.Examination{doctor.Folder(cfg.DataDir, held), doctor.SQLite(databaseFile(cfg), held)}, nil
+	}
+	needed = []doctor.Examination{doctor.MySQL(cfg.MySQLDSN.Reveal(), sqlPool, c.now), doctor.Redis(redisOption(cfg), cfg.Streams(), c.now)}
+	if !cfg.Streams() {
+		others = []doctor.Examination{doctor.RabbitMQ(cfg.RabbitMQURL.Reveal(), rabbit.Orders())}
+	}
+	return needed, others
+}
+
+func databaseFile(cfg *config.Config) string { return filepath.Join(cfg.DataDir, "tandian.db") }
 
 // database is the opened store of rows.
 type database struct {
@@ -60,7 +86,7 @@ type database struct {
 // openDatabase opens the rows without touching their tables.
 func openDatabase(ctx context.Context, cfg *config.Config) (*database, error) {
 	if cfg.Production() {
-		db, err := store.OpenMySQL(ctx, cfg.MySQLDSN.Reveal(), store.Pool{MaxOpen: 32, MaxIdle: 16})
+		db, err := store.OpenMySQL(ctx, cfg.MySQLDSN.Reveal(), store.Pool{MaxOpen: sqlPool, MaxIdle: sqlPool / 2})
 		if err != nil {
 			return nil, fmt.Errorf("--mysql-dsn: %w", err)
 		}
@@ -73,7 +99,7 @@ func openDatabase(ctx context.Context, cfg *config.Config) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := store.OpenSQLite(ctx, filepath.Join(cfg.DataDir, "tandian.db"))
+	db, err := store.OpenSQLite(ctx, databaseFile(cfg))
 	if err != nil {
 		unlock()
 		return nil, err
@@ -87,7 +113,7 @@ func openBackend(ctx context.Context, cfg *config.Config, c clock, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	b = &backend{db: db.DB, closers: []func() error{db.close}}
+	b = &backend{db: db.DB, dependencies: []dependency{{"database", db.Writable}}, closers: []func() error{db.close}}
 	defer func() {
 		if err != nil {
 			b, err = nil, errors.Join(err, b.close())
@@ -113,7 +139,7 @@ func (b *backend) close() error {
 
 // production adds Redis and RabbitMQ. Several instances share them.
 func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, onError func(string) func(error)) error {
-	redis := rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, ConnWriteTimeout: 2 * time.Second}
+	redis := redisOption(cfg)
 	client, err := rueidis.NewClient(redis)
 	if err != nil {
 		return fmt.Errorf("--redis-addr: %w", err)
@@ -136,6 +162,7 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
 	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client, Link: link}, gate, broker
 	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, cmp.Or(broker.Server(), "RabbitMQ")}
+	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
 	b.acceptUnknown, b.handovers = true, 4
 	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
 	return nil

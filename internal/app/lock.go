@@ -1,7 +1,9 @@
 package app
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,6 +28,26 @@ func lockDir(dir string) (unlock func(), err error) {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0) // for the message above only
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// holder returns the id of the process that owns the folder, "" when none does.
+func holder(dir string) (pid string, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "tandian.lock"), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // with the lock, if we have it now
+	free, err := lockFile(f)
+	if err != nil {
+		return "", fmt.Errorf("lock %s: %w", dir, err)
+	}
+	if free {
+		return "", nil
+	}
+	return pidIn(f), nil
 }
 
 func pidIn(f *os.File) string {

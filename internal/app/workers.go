@@ -13,8 +13,8 @@ import (
 	"tandian/internal/order"
 )
 
-// workers lists every background worker in the order of its start. They stop in the reverse order, each waited for:
-// listeners, then the intake, then the writers, then what only follows up.
+// workers lists every background worker but the admin listener, in the order of its start. They stop in the reverse
+// order, each waited for: the public listener, then the intake, then the writers, then what only follows up.
 func (a *App) workers() []supervise.Worker {
 	b := a.backend
 	list := b.workers
@@ -46,14 +46,18 @@ func (a *App) workers() []supervise.Worker {
 	if a.town != nil {
 		every("demo town", 10*time.Second, nil, a.town.KeepFresh)
 	}
-	// Requests under way get a part of the time only: what comes after the listeners needs the rest.
-	add("admin listener", func(ctx context.Context) error {
-		return a.serve(ctx, a.admin, a.adminHandler(), 2*time.Minute, time.Second)
-	})
+	// Requests under way get a part of the time only: what comes after the listener needs the rest.
 	add("public listener", func(ctx context.Context) error {
 		return a.serve(ctx, a.public, a.publicHandler(), 30*time.Second, a.cfg.ShutdownTimeout/3)
 	})
 	return list
+}
+
+// adminListener is the first to start and the last to stop: it tells how the others do.
+func (a *App) adminListener() supervise.Worker {
+	return supervise.Worker{Name: "admin listener", Run: func(ctx context.Context) error {
+		return a.serve(ctx, a.admin, a.adminHandler(), 2*time.Minute, time.Second)
+	}}
 }
 
 // serve answers on a listener until ctx ends, and then lets the requests under way finish, for at most grace.

@@ -21,7 +21,7 @@ import (
 var own struct {
 	sync.Once
 	dir, dsn, root, redis string
-	err             error
+	err                   error
 }
 
 func TestMain(m *testing.M) {
