@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/queue/queuetest"
 	"tandian/internal/kit/queue/stream"
@@ -188,6 +191,34 @@ func TestALongBacklog(t *testing.T) {
 	r.wantEmpty(t, stream.Key("a"))
 	if bytes, err := r.do(t, "MEMORY USAGE", stream.Key("a")).AsInt64(); err != nil || bytes > 100_000 {
 		t.Errorf("the empty stream has %d bytes (%v)", bytes, err)
+	}
+}
+
+// Whoever starts a goroutine waits for it.
+func TestCloseEndsEverything(t *testing.T) {
+	leaks := goleak.IgnoreCurrent()
+	client, err := rueidis.NewClient(shared(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := stream.Open(t.Context(), stream.Options{Client: client, Instance: "closing", Log: slog.New(slog.DiscardHandler), DeadLetter: newGrave().bury})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.Consume(ctx, "a", queue.Batch{Max: 1}, func(context.Context, []queue.Message) []queue.Verdict { return nil })
+	}()
+	publish(t, b, "1")
+	cancel()
+	if err := errors.Join(receive(t, ended), b.Close()); err != nil {
+		t.Error(err)
+	}
+	client.Close()
+	goleak.VerifyNone(t, leaks)
+	if _, err := stream.Open(t.Context(), stream.Options{}); err == nil {
+		t.Error("options that can't work are taken")
 	}
 }
 
