@@ -54,7 +54,12 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		buildDir = dir
-		return m.Run()
+		code := m.Run()
+		if err := own.down(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		return code
 	}()
 	os.Exit(code)
 }
@@ -168,7 +173,12 @@ var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 
 // try sends one request; an error means that no answer came.
 func (s *server) try(method, path, token, body string, header ...string) (answer, error) {
-	req, err := http.NewRequestWithContext(context.Background(), method, s.URL+path, strings.NewReader(body))
+	return s.request(context.Background(), method, path, token, body, header...)
+}
+
+// request is try that waits until ctx ends at most.
+func (s *server) request(ctx context.Context, method, path, token, body string, header ...string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -253,8 +263,11 @@ func (s *server) newSale(t *testing.T, operator string, stock, limit int) (saleI
 type inspection struct {
 	Released int64
 	AtRest   bool
-	Gate     struct{ Stock, Pending, Orders int64 }
-	DB       struct{ Stock, Live, Failed, OverLimit int64 }
+	Gate     struct {
+		Loaded                 bool
+		Stock, Pending, Orders int64
+	}
+	DB struct{ Stock, Live, Failed, OverLimit int64 }
 }
 
 func (s *server) inspect(t *testing.T, operator, saleID string) (i inspection) {

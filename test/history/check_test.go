@@ -121,6 +121,7 @@ func TestEachBrokenPromiseIsSeen(t *testing.T) {
 		"told and nowhere":             {"I6", 1, 0, 0, func(r *record) { delete(r.Rows, "106") }},
 		"told to one, written for two": {"I6", 0, 1, 0, func(r *record) { row(r, "101", func(o *history.Row) { o.User = "gerd" }) }},
 		"not found by its owner":       {"I6", 0, 0, 0, func(r *record) { r.Shown["102"] = "" }},
+		"not found for a moment":       {"I6", 0, 0, 0, func(r *record) { r.sightings[0].Status = "" }},
 		"shown another state":          {"I6", 0, 0, 0, func(r *record) { r.Shown["102"] = "queued" }},
 		"named and nowhere":            {"I6", 0, 0, 0, func(r *record) { r.ops[8].Named = []string{"999"} }},
 		"named, another's":             {"I6", 0, 0, 0, func(r *record) { r.ops[8].Named = []string{"102"} }},

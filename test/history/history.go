@@ -55,7 +55,7 @@ func (op *Op) Final() bool {
 	return op.Outcome == OK || op.Outcome == Fail && op.Code != "sale.busy" && op.Code != "limit.exceeded"
 }
 
-// Sighting is one answer to somebody who asked for an order's status.
+// Sighting is one answer to an owner who asked for an order that he was told; the status of "not found" is "".
 type Sighting struct {
 	OrderID, Status string
 	At              time.Time
