@@ -1,10 +1,10 @@
 # make alone prints the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fault lint fmt web web-dev browser screenshots openapi bench clean
+.PHONY: help run build test race fault lint fmt web web-dev browser screenshots openapi bench bench-production clean
 
 help: ## print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 run: ## run the demo town
 	go run ./cmd/tandian
@@ -45,6 +45,9 @@ openapi: ## write api/openapi.json and the web apps' types from the code
 
 bench: ## sell a whole flash sale on a server of its own and judge it
 	go run ./cmd/tandian bench grab --self
+
+bench-production: ## measure the production mode and write its page in docs/benchmarks; six minutes
+	@scripts/bench-production
 
 clean: ## remove what was built; the demo's data stays
 	rm -rf bin web/node_modules test/browser/node_modules

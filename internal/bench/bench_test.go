@@ -198,6 +198,23 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+func TestSlowAnswers(t *testing.T) {
+	t.Parallel()
+	o := small(t, "")
+	o.Duration, o.Expect = 3*time.Second, "p99ratio>0,errors=0"
+	report, err := SlowAnswers(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	f := report.Latency
+	if f.MaxRPS == nil || f.OpenRate != *f.MaxRPS/2 || len(f.Rounds) == 0 || f.Tally.Accepted != f.Tally.Attempted {
+		t.Errorf("%+v", f)
+	}
+	if want := int64(f.OpenRate*openSlice.Seconds()) * int64(len(f.Rounds)); f.Grab.Answered != want || f.Time.Answered != want {
+		t.Errorf("%d buyers and %d questions about the time, want %d of each", f.Grab.Answered, f.Time.Answered, want)
+	}
+}
+
 func TestStart(t *testing.T) {
 	t.Parallel()
 	report, err := Start(t.Context(), small(t, ""))
@@ -247,11 +264,41 @@ func TestServerThatDoesNotStart(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	for _, o := range []Options{
 		{Users: -1}, {Limit: 64}, {Rate: -1}, {Duration: 2 * time.Hour}, {URL: "ftp://x"}, {URL: "http://x", Self: true},
-		{URL: "http://x", Kill: 1}, {Expect: "p99"},
+		{URL: "http://x", Kill: 1}, {Expect: "p99"}, {Instances: 2}, {Delayed: 1}, {Broker: "rabbit"}, {Broker: "stream"},
+		{Stores: Stores{MySQLDSN: "u@tcp(x)/y"}}, {URL: "http://x", Stores: Stores{MySQLDSN: "u@tcp(x)/y"}, Instances: 2},
 	} {
 		var usage *UsageError
 		if _, err := Grab(t.Context(), o); !errors.As(err, &usage) {
 			t.Errorf("%+v: %v, want a usage error", o, err)
 		}
+	}
+}
+
+// Stores in the environment are not for a server that was asked to be embedded.
+func TestEmbeddedDespiteStores(t *testing.T) {
+	t.Parallel()
+	o := small(t, "")
+	o.Broker, o.Stores = "sql", Stores{MySQLDSN: "u@tcp(127.0.0.1:1)/x", RedisAddr: "127.0.0.1:1", RabbitMQURL: "amqp://127.0.0.1:1/"}
+	report, err := Grab(t.Context(), o)
+	if err != nil {
+		t.Fatal(err, report.Text())
+	}
+	if report.Backend != "embedded" || report.Broker != "sql" || report.Stores != nil {
+		t.Errorf("%s, %s, %v", report.Backend, report.Broker, report.Stores)
+	}
+}
+
+func TestBrokerThatTheServerDoesNotKnow(t *testing.T) {
+	o := small(t, "")
+	o.Exe, _ = os.Executable()
+	o.Broker = "stream"
+	s, err := newFleet(o.withDefaults(), nil, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.remove()
+	var usage *UsageError
+	if err := s.start(t.Context()); !errors.As(err, &usage) || !strings.Contains(err.Error(), "--broker stream") {
+		t.Errorf("err = %v, want what is not supported", err)
 	}
 }

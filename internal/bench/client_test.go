@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -205,5 +207,37 @@ func BenchmarkReadResponse(b *testing.B) {
 			b.Fatal(err)
 		}
 		buf = resp.body
+	}
+}
+
+// A slow answer delays those behind it on the only connection; they are told when they were due, not when they left.
+func TestPaceCountsFromWhenDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var due, left []time.Duration
+		newClients(1, target{}).pace(t.Context(), 4, evenly(10), func(_ *conn, i int, at time.Time) {
+			due, left = append(due, at.Sub(start)), append(left, time.Since(start))
+			if i == 0 {
+				time.Sleep(250 * time.Millisecond)
+			}
+		})
+		ms := time.Millisecond
+		if want := []time.Duration{0, 100 * ms, 200 * ms, 300 * ms}; !slices.Equal(due, want) {
+			t.Errorf("due %v, want %v", due, want)
+		}
+		if want := []time.Duration{0, 250 * ms, 250 * ms, 300 * ms}; !slices.Equal(left, want) {
+			t.Errorf("left %v, want %v", left, want)
+		}
+	})
+}
+
+func TestConnectionsAreSpreadOverTheServers(t *testing.T) {
+	a, b := target{addr: "a"}, target{addr: "b"}
+	var got []string
+	for _, c := range newClients(5, a, b) {
+		got = append(got, c.target.addr)
+	}
+	if want := []string{"a", "b", "a", "b", "a"}; !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -73,6 +73,7 @@ func serveFake(args []string) error {
 	}
 	fs.Bool("demo", false, "")
 	if err := fs.Parse(args); err != nil {
+		fmt.Fprintln(os.Stderr, strings.Replace(err.Error(), "flag provided but not defined: -", "unknown flag --", 1)) // as the product says it
 		return err
 	}
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(*dir, "tandian.db")+"?_pragma=journal_mode(WAL)&_pragma=synchronous(0)&_pragma=busy_timeout(5000)&_txlock=immediate")

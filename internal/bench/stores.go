@@ -76,7 +76,7 @@ func (s *stores) checkUnused(ctx context.Context, wipe bool) error {
 	}
 	keys, err := s.redis.Do(ctx, s.redis.B().Dbsize().Build()).AsInt64()
 	if err == nil && keys+int64(messages) > 0 && !wipe {
-		err = &UsageError{fmt.Errorf("Redis has %d keys and the queues %d messages, and bench must empty them: give it stores of its own (scripts/services up), or allow it with --wipe", keys, messages)}
+		err = &UsageError{fmt.Errorf("there are %d keys in Redis and %d messages in the queues, and bench must empty both: give it stores of its own (scripts/services up), or allow it with --wipe", keys, messages)}
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (s *stores) readVersions(ctx context.Context) error {
 	}
 	redis := regexp.MustCompile(`redis_version:(\S+)`).FindStringSubmatch(info)
 	if redis == nil {
-		return errors.New("Redis does not tell its version")
+		return errors.New("the version of Redis is not told")
 	}
 	s.names = []string{"MySQL " + sql, "Redis " + redis[1], s.broker.name}
 	return nil

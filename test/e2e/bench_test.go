@@ -16,6 +16,9 @@ type report struct {
 	Stock      struct{ Total, Gate, DB int64 }
 	Invariants map[string]any
 
+	Batched, Naive struct{ Orders int } // of drain
+	Ratio          float64              // likewise
+
 	Backend, Broker, Commit string
 	Stores                  []string
 	Instances               int
@@ -24,7 +27,11 @@ type report struct {
 // bench runs the load generator on a server of its own and returns its report and exit code.
 func bench(t *testing.T, path string, env []string, args ...string) (r report, code int) {
 	t.Helper()
-	cmd := exec.Command(path, append([]string{"bench", "grab", "--self", "--json"}, args...)...)
+	mode := "grab"
+	if !strings.HasPrefix(args[0], "-") {
+		mode, args = args[0], args[1:]
+	}
+	cmd := exec.Command(path, append([]string{"bench", mode, "--self", "--json"}, args...)...)
 	cmd.Env = append(bareEnv(), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -55,11 +62,10 @@ func TestBenchFindsNothing(t *testing.T) {
 	}
 }
 
-// The same in production mode, by one instance and by two of which each is killed once. Verdicts read SQL there too; the
-// environment says how to reach the stores, and scripts/services that they may be emptied.
-func TestBenchFindsNothingInProduction(t *testing.T) {
-	production(t)                             // skips where there are no stores
-	env := []string{"TANDIAN_SWEEP_AFTER=2s"} // what a killed instance leaves unfinished is found sooner
+// storesEnv is what the environment says of the stores; scripts/services says that they may be emptied. What a killed
+// instance leaves unfinished is found sooner than usual.
+func storesEnv() []string {
+	env := []string{"TANDIAN_SWEEP_AFTER=2s"}
 	for _, v := range os.Environ() {
 		for _, key := range []string{"MYSQL_DSN", "REDIS_ADDR", "RABBITMQ_URL", "MESSAGE_SECRET", "SERVICES", "SERVICE_PIDS"} {
 			if strings.HasPrefix(v, "TANDIAN_"+key+"=") {
@@ -67,6 +73,12 @@ func TestBenchFindsNothingInProduction(t *testing.T) {
 			}
 		}
 	}
+	return env
+}
+
+// The same in production mode, by one instance and by two of which each is killed once. Verdicts read SQL there too.
+func TestBenchFindsNothingInProduction(t *testing.T) {
+	production(t) // skips where there are no stores
 	for name, tc := range map[string]struct {
 		args      []string
 		instances int
@@ -75,7 +87,7 @@ func TestBenchFindsNothingInProduction(t *testing.T) {
 		"two instances, two deaths": {[]string{"--users", "800", "--stock", "500", "--instances", "2", "--kill", "2"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, code := bench(t, binary(t, ""), env, append(tc.args, "--wipe")...)
+			r, code := bench(t, binary(t, ""), storesEnv(), tc.args...)
 			if code != 0 || r.Invariants["ok"] != true || r.Orders.Live != int(r.Stock.Total) || r.Stock.Gate != r.Stock.DB {
 				t.Fatalf("exit %d, %+v", code, r)
 			}
@@ -86,6 +98,15 @@ func TestBenchFindsNothingInProduction(t *testing.T) {
 				t.Errorf("commit %q, though it can be told", r.Commit)
 			}
 		})
+	}
+}
+
+// The writer beats a consumer of one order at a time, and finds its own place among the rows that one has written.
+func TestBenchDrainsInProduction(t *testing.T) {
+	production(t)
+	r, code := bench(t, binary(t, ""), storesEnv(), "drain", "--stock", "400")
+	if code != 0 || r.Invariants["ok"] != true || r.Batched.Orders != 400 || r.Naive.Orders == 0 || r.Ratio < 1 {
+		t.Fatalf("exit %d, %+v", code, r)
 	}
 }
 
