@@ -58,7 +58,16 @@ const (
 // redisOption is how Redis is reached.
 func redisOption(cfg *config.Config) rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, Username: cfg.RedisUser, Password: cfg.RedisPassword.Reveal(),
-		ConnWriteTimeout: 2 * time.Second}
+		ConnWriteTimeout: 2 * time.Second, RetryDelay: fewRetries}
+}
+
+// fewRetries lets the client repeat a read when its connection turns out to be lost, and no more: without a server it
+// would go on for ever, while somebody waits for a page that can be shown without it.
+func fewRetries(attempts int, _ rueidis.Completed, _ error) time.Duration {
+	if attempts > 2 {
+		return -1
+	}
+	return 10 * time.Millisecond
 }
 
 // examinations look at the stores that the settings ask for. needed are those without which nothing can be served;
