@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	recallSize = 100_000         // beyond it what is used least goes
-	recallFor  = time.Minute     // however well its lease holds: the last resort against a change that nobody told of
-	askTimeout = 1 * time.Second // that a store may take to answer
+	recallSize = 100_000     // beyond it what is used least goes
+	recallFor  = time.Minute // however well its lease holds: the last resort against a change that nobody told of
+	askTimeout = time.Second // that a store may take to answer
 )
 
 // recall is a bounded memory of what the stores said, believed while its lease holds. Callers that miss the same key
