@@ -2,7 +2,7 @@
 // Alone it runs the demo town on embedded stores.
 //
 // Exit codes: 0 done, 1 failed, 2 the command line or a setting is wrong, 3 bench found a broken invariant or a missed
-// threshold, or doctor a check that failed.
+// threshold, doctor a check that failed, or reconcile a difference.
 package main
 
 import (
@@ -43,6 +43,8 @@ type commandLine struct {
 	Migrate     migrateCommand     `cmd:"" help:"Bring the database to another version of the schema."`
 	Seed        seedCommand        `cmd:"" help:"Put the demo town into an empty database."`
 	Admin       adminCommand       `cmd:"" help:"Accounts with more rights."`
+	Dlq         dlqCommand         `cmd:"" help:"Dead letters: messages that wait for a person."`
+	Reconcile   reconcileCommand   `cmd:"" help:"Compare gate and database, and mend what differs; exit code 3 if something does."`
 	Bench       benchCommand       `cmd:"" help:"Load a server and judge what happened."`
 	Doctor      doctorCommand      `cmd:"" help:"Look at everything the server would stand on; exit code 3 if something is wrong."`
 	Config      configCommand      `cmd:"" help:"Show, check or begin a configuration."`
@@ -80,13 +82,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, lookupEnv
 func exitCode(err error) int {
 	var usage usageError
 	var violation *bench.ViolationError
+	var difference differenceError
 	var ill illError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &violation), errors.As(err, &ill):
+	case errors.As(err, &violation), errors.As(err, &ill), errors.As(err, &difference):
 		return exitViolation
 	}
 	return exitFailed

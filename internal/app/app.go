@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -68,11 +69,14 @@ type App struct {
 	orders   *order.Service
 	writer   *order.Writer
 	letters  *order.DeadLetters
+	compare  *flashsale.Reconciler
 	notifier *order.Notifier
 	handover *flashsale.Handover
 	town     *demo.Town // nil without demo data
 	api      *api.API
 
+	handler       http.Handler // of the public listener
+	operators     *operators
 	public, admin net.Listener
 	readiness     *readiness
 	closing       context.Context // ends when the listeners are told to stop
@@ -97,6 +101,7 @@ func New(ctx context.Context, cfg *config.Config, log *slog.Logger) (_ *App, err
 	if err := a.listen(); err != nil {
 		return nil, err
 	}
+	a.operators = newOperators()
 	a.group.Start(ctx, a.adminListener())
 	if err := admit(ctx, cfg, a.clock, log); err != nil {
 		return nil, err
@@ -127,6 +132,9 @@ func (a *App) listen() (err error) {
 	return err
 }
 
+// lookAgain lies between the two looks of a comparison of gate and SQL.
+const lookAgain = 2 * time.Second
+
 // build fits the features together. The order is the import law's: who is needed comes first.
 func (a *App) build() error {
 	b, c, cfg := a.backend, a.clock, a.cfg
@@ -147,20 +155,21 @@ func (a *App) build() error {
 		return err
 	}
 	a.notifier = &order.Notifier{DB: b.db, Sender: sender, Log: a.log}
-	if b.handovers > 0 {
-		a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
-	}
+	a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
 	a.sales = flashsale.New(flashsale.Options{DB: b.db, Gate: b.gate, Broker: b.broker, Handover: a.handover, Tomb: a.writer,
 		Owners: a.shops, Shops: shopCards{a.shops}, IDs: &id.Sequence{Lease: b.db.LeaseIDs("order"), Now: c.now, Size: int64(cfg.IDBlock)},
 		NewKey: c.newID, Now: c.now, Log: a.log, Metrics: flashsale.NewMetrics(a.metrics),
 		PayWindow: cfg.PayWindow, ConfirmTimeout: cfg.ConfirmTimeout, SweepAfter: cfg.SweepAfter, AcceptUnknown: b.acceptUnknown, Backlog: a.backlog})
 	a.orders = &order.Service{DB: b.db, Seats: a.sales, Now: c.now, Log: a.log, Watch: order.NewWatch(b.db), Closing: a.closing}
 	a.writer.Seats, a.writer.Written = a.sales, a.orders.Watch.Poke
+	a.compare = flashsale.NewReconciler(a.sales, b.gate, lookAgain, a.metrics)
 
 	a.api = api.New(api.Options{Version: apiVersion, Log: a.log, Metrics: a.metrics, Now: c.now, Rand: c.rand,
 		Limiter: limit.New(c.now, limit.Override{Global: cfg.LimitGlobal, IP: cfg.LimitIP, User: cfg.LimitUser}),
-		Resolve: a.accounts.Resolve, ClientIP: clientIP})
+		Resolve: a.operators.resolve(a.accounts.Resolve), ClientIP: clientIP})
 	a.routes()
+	a.handler = a.publicHandler()
+	a.operators.open(a.handler)
 	a.metrics.MustRegister(&queueCollector{broker: b.broker, log: a.log})
 	return nil
 }
@@ -209,7 +218,7 @@ func (a *App) wakeReleaser() {
 func (a *App) Run(ctx context.Context) error {
 	a.group.Start(ctx, a.workers()...)
 	a.readiness.state.Store(serving)
-	if err := a.writeReadyFile(); err != nil {
+	if err := errors.Join(a.operators.invite(a.backend.operatorFile, a.Info().AdminURL), a.writeReadyFile()); err != nil {
 		return errors.Join(err, a.stop(ctx))
 	}
 	a.log.Info("serving", "url", a.Info().URL, "admin", a.Info().AdminURL, "mode", a.backend.mode, "version", Version())
@@ -227,7 +236,7 @@ func (a *App) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.ShutdownTimeout)
 	defer cancel()
 	a.beginClosing()
-	return a.group.Stop(ctx)
+	return errors.Join(a.group.Stop(ctx), a.operators.disinvite())
 }
 
 // writeReadyFile tells whoever started us where we serve. It appears whole or not at all.

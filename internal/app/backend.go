@@ -21,7 +21,6 @@ import (
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/queue/rabbit"
 	"tandian/internal/kit/queue/sqlqueue"
-	"tandian/internal/kit/queue/stream"
 	"tandian/internal/kit/store"
 	"tandian/internal/kit/supervise"
 	"tandian/internal/order"
@@ -35,12 +34,14 @@ type backend struct {
 
 	db     *store.DB
 	kv     kv.Store
-	gate   flashsale.Gate
+	gate   flashsale.ListedGate
 	broker queue.Broker
 
 	acceptUnknown bool // see flashsale.Options
 	backlog       func(ctx context.Context, q store.Querier) ([]order.Reservation, error)
-	handovers     int // messages on their way side by side; 0: the gate itself puts whom it admits into the queue
+	handovers     int // messages on their way side by side
+
+	operatorFile string // where a command finds the running server that holds the stores; "" = it opens them beside it
 
 	codeSecret []byte // see account.Options; nil = one of this process
 
@@ -58,16 +59,7 @@ const (
 // redisOption is how Redis is reached.
 func redisOption(cfg *config.Config) rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, Username: cfg.RedisUser, Password: cfg.RedisPassword.Reveal(),
-		ConnWriteTimeout: 2 * time.Second, RetryDelay: fewRetries}
-}
-
-// fewRetries lets the client repeat a read when its connection turns out to be lost, and no more: without a server it
-// would go on for ever, while somebody waits for a page that can be shown without it.
-func fewRetries(attempts int, _ rueidis.Completed, _ error) time.Duration {
-	if attempts > 2 {
-		return -1
-	}
-	return 10 * time.Millisecond
+		ConnWriteTimeout: 2 * time.Second}
 }
 
 // examinations look at the stores that the settings ask for. needed are those without which nothing can be served;
@@ -147,7 +139,7 @@ func (b *backend) close() error {
 	return err
 }
 
-// production adds Redis and a queue. Several instances share them.
+// production adds Redis and RabbitMQ. Several instances share them.
 func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, onError func(string) func(error)) error {
 	redis := redisOption(cfg)
 	client, err := rueidis.NewClient(redis)
@@ -160,64 +152,22 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 		return fmt.Errorf("--redis-addr: %w", err)
 	}
 	b.closers = append(b.closers, func() error { gate.Close(); return nil })
-	link := kv.NewLink(redis, account.LeasedKeys(), c.now, onError("kv link"))
-	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
-	b.mode, b.kv, b.gate = "production", &kv.Redis{Client: client, Link: link}, gate
-	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr}
-	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
-	b.acceptUnknown = true
-	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
-	if cfg.Streams() {
-		return b.streams(ctx, cfg, c, log, client, gate)
-	}
-	return b.rabbit(ctx, cfg, c, log)
-}
-
-// rabbit queues orders in RabbitMQ.
-func (b *backend) rabbit(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger) error {
 	broker, err := rabbit.Open(ctx, rabbit.Options{URL: cfg.RabbitMQURL.Reveal(), Topology: rabbit.Orders(), Secret: []byte(cfg.MessageSecret.Reveal()),
-		Now: c.now, Log: log, ConfirmTimeout: cfg.ConfirmTimeout, DeadLetter: b.deadLetter(c)})
+		Now: c.now, Log: log, ConfirmTimeout: cfg.ConfirmTimeout, DeadLetter: func(ctx context.Context, topic string, m queue.Message, reason error) error {
+			return order.KeepDeadLetter(ctx, b.db, topic, m, reason, c.now())
+		}})
 	if err != nil {
 		return fmt.Errorf("--rabbitmq-url: %w", err)
 	}
 	b.closers = append(b.closers, broker.Close)
-	b.broker, b.handovers = broker, 4
-	b.stores = append(b.stores, cmp.Or(broker.Server(), "RabbitMQ"))
+	link := kv.NewLink(redis, account.LeasedKeys(), c.now, onError("kv link"))
+	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
+	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client, Link: link}, gate, broker
+	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, cmp.Or(broker.Server(), "RabbitMQ")}
+	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
+	b.acceptUnknown, b.handovers = true, 4
+	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
 	return nil
-}
-
-// streams queues orders in Redis, by the step that admits.
-func (b *backend) streams(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, client rueidis.Client, gate *flashsale.RedisGate) error {
-	gate.Append = true
-	broker, err := stream.Open(ctx, stream.Options{Client: client, Instance: c.newID(), Log: log, PublishTimeout: cfg.ConfirmTimeout, DeadLetter: b.deadLetter(c),
-		Streams: func(ctx context.Context, topic string) ([]string, error) {
-			if topic != order.TopicCreate {
-				return nil, nil
-			}
-			open, err := flashsale.OpenSales(ctx, b.db.Read, c.now())
-			if err != nil {
-				return nil, err
-			}
-			return gate.Streams(ctx, open)
-		}})
-	if err != nil {
-		return fmt.Errorf("--broker: %w", err)
-	}
-	b.closers = append(b.closers, broker.Close)
-	b.broker = broker
-	b.backlog = func(ctx context.Context, _ store.Querier) ([]order.Reservation, error) {
-		bodies, err := broker.Backlog(ctx, order.TopicCreate)
-		return reservations(bodies), err
-	}
-	b.stores = append(b.stores, "Redis Streams")
-	return nil
-}
-
-// deadLetter keeps what a broker gives up on.
-func (b *backend) deadLetter(c clock) func(ctx context.Context, topic string, m queue.Message, reason error) error {
-	return func(ctx context.Context, topic string, m queue.Message, reason error) error {
-		return order.KeepDeadLetter(ctx, b.db, topic, m, reason, c.now())
-	}
 }
 
 // embedded adds what needs nothing installed: the queue in SQL, memory for gate and sessions.
@@ -229,11 +179,8 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	}
 	b.mode, b.kv, b.gate, b.broker = "embedded", memory, flashsale.NewMemoryGate(c.now), sqlqueue.New(b.db, c.now)
 	b.stores = []string{b.db.Name + "  " + cfg.DataDir}
-	b.handovers = 1
-	b.backlog = func(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
-		bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
-		return reservations(bodies), err
-	}
+	b.operatorFile = operatorFile(cfg)
+	b.backlog, b.handovers = backlog, 1
 	b.workers = []supervise.Worker{{Name: "kv journal", Run: func(ctx context.Context) error {
 		_ = supervise.Every(ctx, journalEvery, nil, journal.Flush, onError("kv journal"))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -243,8 +190,13 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	return nil
 }
 
-// reservations reads the create messages that wait in a queue.
-func reservations(bodies [][]byte) (all []order.Reservation) {
+// backlog lists the reservations that wait in the SQL queue.
+func backlog(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
+	bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
+	if err != nil {
+		return nil, err
+	}
+	var all []order.Reservation
 	for _, body := range bodies {
 		rs, err := order.Decode(body)
 		if err != nil {
@@ -252,5 +204,5 @@ func reservations(bodies [][]byte) (all []order.Reservation) {
 		}
 		all = append(all, rs...)
 	}
-	return all
+	return all, nil
 }

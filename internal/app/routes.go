@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"tandian/internal/console"
 	"tandian/internal/demo"
 	"tandian/internal/kit/api"
 	"tandian/web"
@@ -31,6 +32,7 @@ func (a *App) routes() {
 	a.vouchers.Routes(a.api)
 	a.sales.Routes(a.api)
 	a.orders.Routes(a.api)
+	(&console.Service{Letters: a.letters, Reconciler: a.compare}).Routes(a.api)
 }
 
 // publicHandler is the public listener: API, pictures, health, and the web apps for everything else.
@@ -45,6 +47,7 @@ func (a *App) publicHandler() http.Handler {
 // adminHandler is the admin listener: what must not be on the public one (W32).
 func (a *App) adminHandler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle(api.Prefix+"/console/", a.operators)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

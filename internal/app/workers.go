@@ -33,6 +33,9 @@ func (a *App) workers() []supervise.Worker {
 	forwarder := &order.Forwarder{DB: b.db, Broker: b.broker}
 	every("outbox forwarder", time.Second, nil, forwarder.Turn)
 	every("dead letters", time.Second, nil, a.letters.Turn)
+	if a.cfg.ReconcileEvery > 0 {
+		every("reconciler", a.cfg.ReconcileEvery, nil, a.compare.Turn)
+	}
 	consume("notifier", order.TopicCreated, queue.Batch{Max: 16}, a.letters.Watched(order.TopicCreated, a.notifier.Handle))
 	for i := range a.cfg.Writers {
 		consume(fmt.Sprintf("writer %d", i+1), order.TopicCreate, queue.Batch{Max: a.cfg.WriterBatch, Linger: a.cfg.WriterLinger}, a.writer.Handle)
@@ -48,7 +51,7 @@ func (a *App) workers() []supervise.Worker {
 	}
 	// Requests under way get a part of the time only: what comes after the listener needs the rest.
 	add("public listener", func(ctx context.Context) error {
-		return a.serve(ctx, a.public, a.publicHandler(), 30*time.Second, a.cfg.ShutdownTimeout/3)
+		return a.serve(ctx, a.public, a.handler, 30*time.Second, a.cfg.ShutdownTimeout/3)
 	})
 	return list
 }

@@ -15,9 +15,15 @@ type Census interface {
 	Held(ctx context.Context, saleID id.ID, each func(r order.Reservation, pending bool)) error
 }
 
+// ListedGate is a gate that can be reconciled.
+type ListedGate interface {
+	Gate
+	Census
+}
+
 var (
-	_ Census = (*MemoryGate)(nil)
-	_ Census = (*RedisGate)(nil)
+	_ ListedGate = (*MemoryGate)(nil)
+	_ ListedGate = (*RedisGate)(nil)
 )
 
 // Held implements Census.

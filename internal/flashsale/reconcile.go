@@ -37,7 +37,7 @@ func NewReconciler(s *Service, c Census, pause time.Duration, reg prometheus.Reg
 	return r
 }
 
-// Kind is what a difference is about. Its cause in words is kindTexts'.
+// Kind is what a difference is about. Package console says it in words.
 type Kind string
 
 const (

@@ -268,6 +268,9 @@ const mostReplayed = 1000
 // nothing: its Replayed is how many would be sent.
 func (d *DeadLetters) ReplayAll(ctx context.Context, f LetterFilter, actor id.ID, dry bool) (b Batch, err error) {
 	f.State = LetterPending
+	if err := d.takeIn(ctx); err != nil {
+		return b, err
+	}
 	if b.Matched, err = d.count(ctx, f); err != nil {
 		return b, err
 	}

@@ -21,6 +21,14 @@ type Content struct {
 	Size         int    // bytes
 }
 
+// Name is the message id; one that isn't ours may be anything, and is masked.
+func (l *Letter) Name() string {
+	if l.Ours {
+		return l.MessageID
+	}
+	return Masked(l.MessageID)
+}
+
 // about returns the orders that a message of a topic of ours is about, or an error if this version can't read it.
 func about(topic string, body []byte) ([]letterOrder, error) {
 	var orders []letterOrder

@@ -39,8 +39,9 @@ func (f LetterFilter) narrow(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// Find returns ErrNoLetter if there is none of that id.
+// Find returns ErrNoLetter if there is none of that id. Like List it takes in first what has only just been written.
 func (d *DeadLetters) Find(ctx context.Context, letterID id.ID) (*Letter, error) {
+	d.tryTakeIn(ctx)
 	l := &Letter{}
 	err := d.DB.Get(ctx, d.DB.Read, l, `SELECT * FROM dead_letter WHERE id = ?`, int64(letterID))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -49,11 +50,15 @@ func (d *DeadLetters) Find(ctx context.Context, letterID id.ID) (*Letter, error)
 	return l, err
 }
 
-// pending is Find for a letter that is to be acted on; it takes in what has only just been written.
-func (d *DeadLetters) pending(ctx context.Context, letterID id.ID) (*Letter, error) {
+// tryTakeIn is takeIn for those who can show the letters without it.
+func (d *DeadLetters) tryTakeIn(ctx context.Context) {
 	if err := d.takeIn(ctx); err != nil {
-		return nil, err
+		d.Log.WarnContext(ctx, "new dead letters not taken in", "err", err)
 	}
+}
+
+// pending is Find for a letter that is to be acted on.
+func (d *DeadLetters) pending(ctx context.Context, letterID id.ID) (*Letter, error) {
 	l, err := d.Find(ctx, letterID)
 	if err == nil && l.State != LetterPending {
 		err = ErrLetterEnded
@@ -63,6 +68,7 @@ func (d *DeadLetters) pending(ctx context.Context, letterID id.ID) (*Letter, err
 
 // List returns up to limit letters, the newest first, below the id before (0 = from the newest on).
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, before id.ID, limit int) ([]Letter, error) {
+	d.tryTakeIn(ctx)
 	var letters []Letter
 	q := f.narrow(d.DB.Read.NewSelect().Model(&letters)).Order("id DESC").Limit(int64(limit))
 	if before > 0 {

@@ -75,7 +75,7 @@ func (d *DeadLetters) takeInOne(ctx context.Context, l *Letter) error {
 		return err
 	}
 	d.Metrics.died.WithLabelValues(topicLabel(l.Topic)).Inc()
-	d.Log.ErrorContext(ctx, "a message is a dead letter", "letter", l.ID, "topic", l.Topic, "message", Masked(l.MessageID), "reason", Masked(l.Reason), "ours", l.Ours)
+	d.Log.ErrorContext(ctx, "a message is a dead letter", "letter", l.ID, "topic", l.Topic, "message", l.Name(), "reason", Masked(l.Reason), "ours", l.Ours)
 	return nil
 }
 

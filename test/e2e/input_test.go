@@ -62,6 +62,10 @@ var validBodies = map[string]string{
 	"PATCH /api/v1/sales/{id}":              `{"limitPerUser":1}`,
 	"POST /api/v1/sales/{id}/stock":         `{"delta":1,"reason":"r"}`,
 	"POST /api/v1/sales/{id}/orders":        `{}`,
+
+	"POST /api/v1/console/dead-letters/replay":      `{"dryRun":true}`,
+	"POST /api/v1/console/dead-letters/{id}/ignore": `{"note":"n"}`,
+	"POST /api/v1/console/reconciliations":          `{"saleId":"1"}`,
 }
 
 // Every route, fed with bad ids, bodies and queries by an operator, whom nothing but validation stops: a 4xx with a

@@ -99,6 +99,194 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/console/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Dead letters, the newest first
+         * @description `request.bad_cursor`: The cursor is not valid; start again from the first page.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        get: operations["list-dead-letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/dead-letters/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send all pending dead letters again that a filter finds, or count them
+         * @description `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["replay-dead-letters"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/dead-letters/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One dead letter with its message
+         * @description `dead_letter.not_found`: No such dead letter.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        get: operations["get-dead-letter"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/dead-letters/{id}/ignore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a dead letter up; a reservation's unit goes back
+         * @description `dead_letter.not_found`: No such dead letter.
+         *
+         *     `dead_letter.ended`: This dead letter has been dealt with already.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["ignore-dead-letter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/dead-letters/{id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a dead letter's message again
+         * @description `dead_letter.not_found`: No such dead letter.
+         *
+         *     `dead_letter.ended`: This dead letter has been dealt with already.
+         *
+         *     `dead_letter.not_ours`: This dead letter is not a message of ours (forged, or not readable); it can be ignored, not replayed.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["replay-dead-letter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/reconciliations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Comparisons of gate and database, the newest first
+         * @description `request.bad_cursor`: The cursor is not valid; start again from the first page.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        get: operations["list-reconciliations"];
+        put?: never;
+        /**
+         * Compare one sale, or all
+         * @description `sale.not_found`: No such sale.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["reconcile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/reconciliations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One comparison with what it found and the plan to mend it
+         * @description `reconciliation.not_found`: No such reconciliation.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        get: operations["get-reconciliation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/console/reconciliations/{id}/apply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Carry out the plan of a comparison
+         * @description `reconciliation.not_found`: No such reconciliation.
+         *
+         *     `reconciliation.nothing_to_apply`: This reconciliation has no plan left to apply; run another.
+         *
+         *     `auth.forbidden`: You are not allowed to do this.
+         */
+        post: operations["apply-reconciliation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/console/sales/{id}": {
         parameters: {
             query?: never;
@@ -739,6 +927,30 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Account: {
+            /** Format: int64 */
+            deadLetters: number;
+            gateLoaded: boolean;
+            /** Format: int64 */
+            gateOrders: number;
+            /** Format: int64 */
+            gateStock: number;
+            /** Format: int64 */
+            live: number;
+            /** Format: int64 */
+            pending: number;
+            /** Format: int64 */
+            released: number;
+            /** Format: int64 */
+            releases: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            saleId: string;
+            /** Format: int64 */
+            stock: number;
+        };
         Bought: {
             /**
              * @description 64-bit id as a decimal string
@@ -786,6 +998,34 @@ export interface components {
             /** Format: int64 */
             stock: number;
         };
+        Difference: {
+            /**
+             * @description The step that takes it from is to shouldBe; empty: only a person can
+             * @enum {string}
+             */
+            action: "" | "set_stock" | "release" | "settle" | "reload" | "put_back" | "tell";
+            /** @description In words, in the language of Accept-Language */
+            cause: string;
+            /** Format: int64 */
+            is: number;
+            /** @enum {string} */
+            kind: "sql_stock" | "oversold" | "ended_held" | "live_unheld" | "not_settled" | "no_row" | "slot" | "gate_units" | "withdrawn" | "terms";
+            orderIds?: string[] | null;
+            /**
+             * @description Of the step, once the plan was applied
+             * @enum {string}
+             */
+            outcome?: "done" | "changed" | "blocked" | "no_step" | "failed";
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            saleId: string;
+            /** Format: int64 */
+            shouldBe: number;
+            /** @description The action in words */
+            step: string;
+        };
         EditInputBody: {
             /** Format: date-time */
             beginsAt?: string;
@@ -803,6 +1043,10 @@ export interface components {
             orderId: string;
             /** @enum {string} */
             status: "queued";
+        };
+        IgnoreInputBody: {
+            /** @description Why, for whoever looks later */
+            note: string;
         };
         Inspection: {
             /** @description Nothing is pending, queued or on its way back */
@@ -863,12 +1107,109 @@ export interface components {
             location: string;
             message: string;
         };
+        Letter: {
+            /**
+             * @description Who acted on it last; absent: the program itself, or an operator at the command line
+             * @example 42
+             */
+            actorId?: string;
+            /**
+             * Format: int64
+             * @description Of the consumer, all lives together
+             */
+            attempts: number;
+            /** Format: date-time */
+            endedAt?: string;
+            /** Format: date-time */
+            firstAt: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /** Format: date-time */
+            lastAt: string;
+            messageId: string;
+            note?: string;
+            orderIds: string[];
+            /** @description Of its last death */
+            reason: string;
+            /** @description False: not a message of ours (forged or not readable), which can only be ignored */
+            replayable: boolean;
+            /**
+             * Format: int64
+             * @description How often it was sent again, by itself or by a person
+             */
+            sent: number;
+            /** Format: date-time */
+            sentAt?: string;
+            /** @enum {string} */
+            state: "pending" | "fixed" | "ignored";
+            topic: string;
+        };
+        LetterDetail: {
+            /**
+             * @description Who acted on it last; absent: the program itself, or an operator at the command line
+             * @example 42
+             */
+            actorId?: string;
+            /**
+             * Format: int64
+             * @description Of the consumer, all lives together
+             */
+            attempts: number;
+            /** Format: date-time */
+            endedAt?: string;
+            /** Format: date-time */
+            firstAt: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            /** Format: date-time */
+            lastAt: string;
+            messageId: string;
+            note?: string;
+            orderIds: string[];
+            /** @description The beginning of a message that is not ours; phones and tokens are masked */
+            raw?: string;
+            /** @description Of its last death */
+            reason: string;
+            /** @description False: not a message of ours (forged or not readable), which can only be ignored */
+            replayable: boolean;
+            /** @description What the message holds, if it is a create message */
+            reservations?: components["schemas"]["Reservation"][] | null;
+            /**
+             * Format: int64
+             * @description How often it was sent again, by itself or by a person
+             */
+            sent: number;
+            /** Format: date-time */
+            sentAt?: string;
+            /**
+             * Format: int64
+             * @description Of the message, in bytes
+             */
+            size: number;
+            /** @enum {string} */
+            state: "pending" | "fixed" | "ignored";
+            topic: string;
+        };
         ListCategory: {
             items: components["schemas"]["Category"][];
             nextCursor?: string;
         };
+        ListLetter: {
+            items: components["schemas"]["Letter"][];
+            nextCursor?: string;
+        };
         ListOrder: {
             items: components["schemas"]["Order"][];
+            nextCursor?: string;
+        };
+        ListRun: {
+            items: components["schemas"]["Run"][];
             nextCursor?: string;
         };
         ListSale: {
@@ -1074,9 +1415,145 @@ export interface components {
             id: string;
             nickname: string;
         };
+        ReplayInputBody: {
+            /** @description True counts and sends nothing */
+            dryRun: boolean;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            orderId?: string;
+            /** @description In the reason, the note or the message id */
+            q?: string;
+            topic?: string;
+        };
+        ReplayOutputBody: {
+            /**
+             * Format: int64
+             * @description Could not be sent now; they stay pending
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Pending letters that the filter finds
+             */
+            matched: number;
+            /**
+             * Format: int64
+             * @description Not messages of ours; left alone
+             */
+            notReplayable: number;
+            /**
+             * Format: int64
+             * @description Sent, or in a dry run: would be. At most 1,000 at a time
+             */
+            replayed: number;
+        };
+        Reservation: {
+            /** Format: date-time */
+            admittedAt: string;
+            /** Format: int64 */
+            amount: number;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            orderId: string;
+            /** Format: date-time */
+            payBefore: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            saleId: string;
+            /** Format: int64 */
+            slot: number;
+            /**
+             * @description Of the order now
+             * @enum {string}
+             */
+            status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            userId: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            voucherId: string;
+        };
         RolesBody: {
             /** @description All the user shall have; shopper is always among them */
             roles: ("shopper" | "merchant" | "clerk" | "operator" | "readonly")[];
+        };
+        Run: {
+            /**
+             * @description Who asked for it; absent: the program itself, or an operator at the command line
+             * @example 42
+             */
+            actorId?: string;
+            /**
+             * Format: date-time
+             * @description When its plan was carried out
+             */
+            appliedAt?: string;
+            /** Format: date-time */
+            at: string;
+            /** Format: int64 */
+            differences: number;
+            /**
+             * @description Names the plan, too
+             * @example 42
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description Looked at
+             */
+            sales: number;
+        };
+        RunDetail: {
+            /** @description What was seen of each sale */
+            accounts: components["schemas"]["Account"][];
+            /**
+             * @description Who asked for it; absent: the program itself, or an operator at the command line
+             * @example 42
+             */
+            actorId?: string;
+            /**
+             * Format: date-time
+             * @description When its plan was carried out
+             */
+            appliedAt?: string;
+            /** Format: date-time */
+            at: string;
+            /** Format: int64 */
+            differences: number;
+            found: components["schemas"]["Difference"][];
+            /**
+             * @description Names the plan, too
+             * @example 42
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description Messages on their way to the writers, of all sales
+             */
+            queueReady: number;
+            /**
+             * Format: int64
+             * @description Looked at
+             */
+            sales: number;
+        };
+        RunInputBody: {
+            /**
+             * @description Absent: all sales
+             * @example 42
+             */
+            saleId?: string;
         };
         Sale: {
             /** Format: date-time */
@@ -1520,6 +1997,634 @@ export interface operations {
             };
             /** @description Error */
             default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-dead-letters": {
+        parameters: {
+            query?: {
+                /** @description nextCursor of the page before; absent = the first page */
+                cursor?: string;
+                /** @description Items a page */
+                limit?: number;
+                topic?: string;
+                state?: "pending" | "fixed" | "ignored";
+                /** @description In the reason, the note or the message id */
+                q?: string;
+                /** @description 64-bit id as a decimal string */
+                orderId?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListLetter"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "replay-dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayOutputBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-dead-letter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "ignore-dead-letter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IgnoreInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "replay-dead-letter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LetterDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-reconciliations": {
+        parameters: {
+            query?: {
+                /** @description nextCursor of the page before; absent = the first page */
+                cursor?: string;
+                /** @description Items a page */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListRun"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reconcile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "get-reconciliation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "apply-reconciliation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunDetail"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
