@@ -155,7 +155,9 @@ func (a *App) build() error {
 		return err
 	}
 	a.notifier = &order.Notifier{DB: b.db, Sender: sender, Log: a.log}
-	a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
+	if b.handovers > 0 {
+		a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
+	}
 	a.sales = flashsale.New(flashsale.Options{DB: b.db, Gate: b.gate, Broker: b.broker, Handover: a.handover, Tomb: a.writer,
 		Owners: a.shops, Shops: shopCards{a.shops}, IDs: &id.Sequence{Lease: b.db.LeaseIDs("order"), Now: c.now, Size: int64(cfg.IDBlock)},
 		NewKey: c.newID, Now: c.now, Log: a.log, Metrics: flashsale.NewMetrics(a.metrics),

@@ -21,6 +21,7 @@ import (
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/queue/rabbit"
 	"tandian/internal/kit/queue/sqlqueue"
+	"tandian/internal/kit/queue/stream"
 	"tandian/internal/kit/store"
 	"tandian/internal/kit/supervise"
 	"tandian/internal/order"
@@ -39,7 +40,7 @@ type backend struct {
 
 	acceptUnknown bool // see flashsale.Options
 	backlog       func(ctx context.Context, q store.Querier) ([]order.Reservation, error)
-	handovers     int // messages on their way side by side
+	handovers     int // messages on their way side by side; 0: the gate itself puts whom it admits into the queue
 
 	operatorFile string // where a command finds the running server that holds the stores; "" = it opens them beside it
 
@@ -59,7 +60,16 @@ const (
 // redisOption is how Redis is reached.
 func redisOption(cfg *config.Config) rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{cfg.RedisAddr}, Username: cfg.RedisUser, Password: cfg.RedisPassword.Reveal(),
-		ConnWriteTimeout: 2 * time.Second}
+		ConnWriteTimeout: 2 * time.Second, RetryDelay: fewRetries}
+}
+
+// fewRetries lets the client repeat a read when its connection turns out to be lost, and no more: without a server it
+// would go on for ever, while somebody waits for a page that can be shown without it.
+func fewRetries(attempts int, _ rueidis.Completed, _ error) time.Duration {
+	if attempts > 2 {
+		return -1
+	}
+	return 10 * time.Millisecond
 }
 
 // examinations look at the stores that the settings ask for. needed are those without which nothing can be served;
@@ -139,7 +149,7 @@ func (b *backend) close() error {
 	return err
 }
 
-// production adds Redis and RabbitMQ. Several instances share them.
+// production adds Redis and a queue. Several instances share them.
 func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, onError func(string) func(error)) error {
 	redis := redisOption(cfg)
 	client, err := rueidis.NewClient(redis)
@@ -152,22 +162,64 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 		return fmt.Errorf("--redis-addr: %w", err)
 	}
 	b.closers = append(b.closers, func() error { gate.Close(); return nil })
+	link := kv.NewLink(redis, account.LeasedKeys(), c.now, onError("kv link"))
+	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
+	b.mode, b.kv, b.gate = "production", &kv.Redis{Client: client, Link: link}, gate
+	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr}
+	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
+	b.acceptUnknown = true
+	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
+	if cfg.Streams() {
+		return b.streams(ctx, cfg, c, log, client, gate)
+	}
+	return b.rabbit(ctx, cfg, c, log)
+}
+
+// rabbit queues orders in RabbitMQ.
+func (b *backend) rabbit(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger) error {
 	broker, err := rabbit.Open(ctx, rabbit.Options{URL: cfg.RabbitMQURL.Reveal(), Topology: rabbit.Orders(), Secret: []byte(cfg.MessageSecret.Reveal()),
-		Now: c.now, Log: log, ConfirmTimeout: cfg.ConfirmTimeout, DeadLetter: func(ctx context.Context, topic string, m queue.Message, reason error) error {
-			return order.KeepDeadLetter(ctx, b.db, topic, m, reason, c.now())
-		}})
+		Now: c.now, Log: log, ConfirmTimeout: cfg.ConfirmTimeout, DeadLetter: b.deadLetter(c)})
 	if err != nil {
 		return fmt.Errorf("--rabbitmq-url: %w", err)
 	}
 	b.closers = append(b.closers, broker.Close)
-	link := kv.NewLink(redis, account.LeasedKeys(), c.now, onError("kv link"))
-	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
-	b.mode, b.kv, b.gate, b.broker = "production", &kv.Redis{Client: client, Link: link}, gate, broker
-	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr, cmp.Or(broker.Server(), "RabbitMQ")}
-	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
-	b.acceptUnknown, b.handovers = true, 4
-	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
+	b.broker, b.handovers = broker, 4
+	b.stores = append(b.stores, cmp.Or(broker.Server(), "RabbitMQ"))
 	return nil
+}
+
+// streams queues orders in Redis, by the step that admits.
+func (b *backend) streams(ctx context.Context, cfg *config.Config, c clock, log *slog.Logger, client rueidis.Client, gate *flashsale.RedisGate) error {
+	gate.Append = true
+	broker, err := stream.Open(ctx, stream.Options{Client: client, Instance: c.newID(), Log: log, PublishTimeout: cfg.ConfirmTimeout, DeadLetter: b.deadLetter(c),
+		Streams: func(ctx context.Context, topic string) ([]string, error) {
+			if topic != order.TopicCreate {
+				return nil, nil
+			}
+			open, err := flashsale.OpenSales(ctx, b.db.Read, c.now())
+			if err != nil {
+				return nil, err
+			}
+			return gate.Streams(ctx, open)
+		}})
+	if err != nil {
+		return fmt.Errorf("--broker: %w", err)
+	}
+	b.closers = append(b.closers, broker.Close)
+	b.broker = broker
+	b.backlog = func(ctx context.Context, _ store.Querier) ([]order.Reservation, error) {
+		bodies, err := broker.Backlog(ctx, order.TopicCreate)
+		return reservations(bodies), err
+	}
+	b.stores = append(b.stores, "Redis Streams")
+	return nil
+}
+
+// deadLetter keeps what a broker gives up on.
+func (b *backend) deadLetter(c clock) func(ctx context.Context, topic string, m queue.Message, reason error) error {
+	return func(ctx context.Context, topic string, m queue.Message, reason error) error {
+		return order.KeepDeadLetter(ctx, b.db, topic, m, reason, c.now())
+	}
 }
 
 // embedded adds what needs nothing installed: the queue in SQL, memory for gate and sessions.
@@ -180,7 +232,11 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	b.mode, b.kv, b.gate, b.broker = "embedded", memory, flashsale.NewMemoryGate(c.now), sqlqueue.New(b.db, c.now)
 	b.stores = []string{b.db.Name + "  " + cfg.DataDir}
 	b.operatorFile = operatorFile(cfg)
-	b.backlog, b.handovers = backlog, 1
+	b.handovers = 1
+	b.backlog = func(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
+		bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
+		return reservations(bodies), err
+	}
 	b.workers = []supervise.Worker{{Name: "kv journal", Run: func(ctx context.Context) error {
 		_ = supervise.Every(ctx, journalEvery, nil, journal.Flush, onError("kv journal"))
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -190,13 +246,8 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	return nil
 }
 
-// backlog lists the reservations that wait in the SQL queue.
-func backlog(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
-	bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
-	if err != nil {
-		return nil, err
-	}
-	var all []order.Reservation
+// reservations reads the create messages that wait in a queue.
+func reservations(bodies [][]byte) (all []order.Reservation) {
 	for _, body := range bodies {
 		rs, err := order.Decode(body)
 		if err != nil {
@@ -204,5 +255,5 @@ func backlog(ctx context.Context, q store.Querier) ([]order.Reservation, error) 
 		}
 		all = append(all, rs...)
 	}
-	return all, nil
+	return all
 }

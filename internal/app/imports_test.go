@@ -46,6 +46,7 @@ var law = map[string][]string{
 	"internal/kit/queue/queuetest": {"internal/kit/queue"},
 	"internal/kit/queue/sqlqueue":  {"internal/kit/queue", "internal/kit/store", "internal/kit/supervise"},
 	"internal/kit/queue/rabbit":    {"internal/kit/queue", "internal/kit/supervise"},
+	"internal/kit/queue/stream":    {"internal/kit/queue", "internal/kit/supervise"},
 	"internal/kit/api":             {"internal/kit/errs", "internal/kit/id", "internal/kit/identity", "internal/kit/limit"},
 }
 
