@@ -291,7 +291,7 @@ func TestEmbeddedDespiteStores(t *testing.T) {
 func TestBrokerThatTheServerDoesNotKnow(t *testing.T) {
 	o := small(t, "")
 	o.Exe, _ = os.Executable()
-	o.Broker = "stream"
+	o.Broker, o.Stores = "stream", Stores{MySQLDSN: "u@tcp(127.0.0.1:1)/x", RedisAddr: "127.0.0.1:1"}
 	s, err := newFleet(o.withDefaults(), nil, func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,8 @@ func queues() []string {
 	return list
 }
 
-// broker is a connection to RabbitMQ beside that of the servers.
+// broker is a connection to RabbitMQ beside that of the servers. Where there is none, nil, nothing waits and nobody
+// consumes.
 type broker struct {
 	conn *amqp.Connection
 	name string // with its version
@@ -42,10 +43,17 @@ func openBroker(url string) (*broker, error) {
 	return &broker{conn, "RabbitMQ " + version}, nil
 }
 
-func (b *broker) close() { _ = b.conn.Close() } // nothing is pending on it
+func (b *broker) close() {
+	if b != nil {
+		_ = b.conn.Close() // nothing is pending on it
+	}
+}
 
 // each calls do for each queue that exists, on a channel of its own: a question about one that doesn't ends it.
 func (b *broker) each(list []string, do func(*amqp.Channel, amqp.Queue) error) error {
+	if b == nil {
+		return nil
+	}
 	for _, name := range list {
 		ch, err := b.conn.Channel()
 		if err != nil {

@@ -25,7 +25,7 @@ type Options struct {
 	Duration  time.Duration `default:"60s" help:"Upper bound of the load; the time reads take in all."`
 	Instances int           `default:"1" help:"Servers to start on the same stores; the load is spread over them. More than one needs the production mode."`
 	Delayed   int           `help:"Messages to leave waiting in a delay queue of RabbitMQ meanwhile."`
-	Broker    string        `default:"" enum:",sql,rabbit,stream" help:"Queue of the server started here: sql (embedded, whatever stores the environment names), rabbit or stream (both need them)."`
+	Broker    string        `default:"" enum:",sql,rabbit,stream" help:"Queue of the server started here: sql (embedded, whatever stores the environment names), rabbit or stream (production)."`
 	Expect    string        `placeholder:"LIST" help:"Thresholds, such as 'p99<80ms,errors<0.1%,oversell=0,dup=0'."`
 	Kill      int           `help:"Kill the server started here (with --instances, one after the other) that many times in mid-sale; it is restarted."`
 	Wipe      bool          `help:"Empty Redis and the queues before and after a run in production mode, whatever they hold. Those started by scripts/services are emptied in any case."`
@@ -80,6 +80,15 @@ func (o Options) withDefaults() Options {
 	if !o.Self || o.Broker == "sql" {
 		o.Stores = Stores{}
 	}
+	switch {
+	case o.Broker == "stream":
+		o.Stores.RabbitMQURL = "" // not used
+	case !o.Self || o.Broker != "":
+	case o.production():
+		o.Broker = "rabbit"
+	default:
+		o.Broker = "sql"
+	}
 	if o.Stdout == nil {
 		o.Stdout = io.Discard
 	}
@@ -116,10 +125,10 @@ func (o Options) validate() error {
 	u, err := url.Parse(o.URL)
 	production := o.production()
 	switch {
-	case production && (o.Stores.RedisAddr == "" || o.Stores.RabbitMQURL == ""):
-		return errors.New("the production mode needs all of TANDIAN_MYSQL_DSN, TANDIAN_REDIS_ADDR and TANDIAN_RABBITMQ_URL")
+	case production && (o.Stores.RedisAddr == "" || o.Stores.RabbitMQURL == "" && o.Broker != "stream"):
+		return errors.New("the production mode needs TANDIAN_MYSQL_DSN, TANDIAN_REDIS_ADDR and, but for --broker stream, TANDIAN_RABBITMQ_URL")
 	case !production && (o.Broker == "rabbit" || o.Broker == "stream"):
-		return fmt.Errorf("--broker %s needs --self and the production stores: set TANDIAN_MYSQL_DSN, TANDIAN_REDIS_ADDR and TANDIAN_RABBITMQ_URL", o.Broker)
+		return fmt.Errorf("--broker %s needs --self and the production stores: set TANDIAN_MYSQL_DSN and its companions", o.Broker)
 	case o.Instances < 1 || o.Instances > maxInstances || o.Instances > 1 && !production:
 		return fmt.Errorf("--instances must be 1 to %d, and more than 1 needs --self and the production stores", maxInstances)
 	case o.Delayed < 0 || o.Delayed > maxDelayed || o.Delayed > 0 && (!production || o.Broker == "stream"):

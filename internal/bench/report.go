@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -98,9 +97,9 @@ func (r *run) newReport() Report {
 		return rep
 	}
 	rep.Limits = &Limits{r.opts.LimitGlobal, r.opts.LimitIP, r.opts.LimitUser}
-	rep.Instances, rep.Backend, rep.Broker, rep.Delayed = len(r.servers), "embedded", "sql", r.delayed
+	rep.Instances, rep.Backend, rep.Broker, rep.Delayed = len(r.servers), "embedded", r.opts.Broker, r.delayed
 	if r.stores != nil {
-		rep.Backend, rep.Broker, rep.Stores = "production", cmp.Or(r.opts.Broker, "rabbit"), r.stores.names
+		rep.Backend, rep.Stores = "production", r.stores.names
 	}
 	return rep
 }

@@ -114,7 +114,7 @@ func (s *server) arguments() []string {
 		"serve", "--data-dir", s.dir, "--addr", addr, "--admin-addr", "127.0.0.1:0", "--ready-file", s.readyFile(),
 		"--limit-global", strconv.Itoa(s.opts.LimitGlobal), "--limit-ip", strconv.Itoa(s.opts.LimitIP), "--limit-user", strconv.Itoa(s.opts.LimitUser), "--demo",
 	}
-	if s.opts.Broker != "" && s.opts.Broker != "sql" { // the embedded mode has no other
+	if s.opts.production() { // the embedded mode has no choice
 		args = append(args, "--broker", s.opts.Broker)
 	}
 	return append(args, s.flags...)

@@ -27,7 +27,7 @@ type stores struct {
 	admin  *database
 	name   string // of that database
 	redis  rueidis.Client
-	broker *broker
+	broker *broker  // nil when there is no RabbitMQ
 	names  []string // with versions
 }
 
@@ -43,8 +43,10 @@ func openStores(ctx context.Context, o Stores, wipe bool) (s *stores, err error)
 			s.disconnect()
 		}
 	}()
-	if s.broker, err = openBroker(o.RabbitMQURL); err != nil {
-		return nil, fmt.Errorf("TANDIAN_RABBITMQ_URL: %w", err)
+	if o.RabbitMQURL != "" {
+		if s.broker, err = openBroker(o.RabbitMQURL); err != nil {
+			return nil, fmt.Errorf("TANDIAN_RABBITMQ_URL: %w", err)
+		}
 	}
 	if s.redis, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{o.RedisAddr}, DisableCache: true}); err != nil {
 		return nil, fmt.Errorf("TANDIAN_REDIS_ADDR: %w", err)
@@ -122,14 +124,17 @@ func (s *stores) readVersions(ctx context.Context) error {
 	if redis == nil {
 		return errors.New("the version of Redis is not told")
 	}
-	s.names = []string{"MySQL " + sql, "Redis " + redis[1], s.broker.name}
+	s.names = []string{"MySQL " + sql, "Redis " + redis[1]}
+	if s.broker != nil {
+		s.names = append(s.names, s.broker.name)
+	}
 	return nil
 }
 
 // environment points a server at the stores, and away from all stores if s is nil.
 func (s *stores) environment() []string {
 	if s == nil { // an empty variable counts as not set
-		return []string{"TANDIAN_MYSQL_DSN=", "TANDIAN_REDIS_ADDR=", "TANDIAN_RABBITMQ_URL="}
+		return []string{"TANDIAN_MYSQL_DSN=", "TANDIAN_REDIS_ADDR=", "TANDIAN_RABBITMQ_URL=", "TANDIAN_BROKER="}
 	}
 	return []string{"TANDIAN_MYSQL_DSN=" + s.dsn}
 }
@@ -145,9 +150,7 @@ func (s *stores) close() error {
 }
 
 func (s *stores) disconnect() {
-	if s.broker != nil {
-		s.broker.close()
-	}
+	s.broker.close()
 	if s.redis != nil {
 		s.redis.Close()
 	}
