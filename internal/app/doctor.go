@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	examineAtLeisure = 15 * time.Second // for the command
+	examineAtLeisure = 8 * time.Second // for the command
 	examineAtStart   = 5 * time.Second
 	askAgain         = time.Second     // while a store is waited for
 	tellAgain        = 5 * time.Second // that it is

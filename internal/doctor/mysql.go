@@ -46,6 +46,8 @@ type mysqlExamination struct {
 	target *mysql.Config
 	pool   int
 	now    func() time.Time
+
+	undefinable []string // privileges that only migrations need, and this user lacks
 }
 
 // unreachable explains why a database gave no answer.
@@ -85,6 +87,8 @@ func cause(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
+	case errors.Is(err, mysql.ErrInvalidConn):
+		return "the connection broke, or said nothing for too long"
 	case errors.As(err, &dns):
 		return "no address for " + dns.Name
 	case errors.As(err, &op) && op.Timeout():
@@ -197,17 +201,20 @@ func (e *mysqlExamination) settings(ctx context.Context) error {
 // for the missing table, whatever roles and patterns the privilege comes from, and never does anything.
 const nowhere = "tandian_doctor_nowhere"
 
-// trials are the privileges that serving and migrating need, by a statement that needs just that one. The first is
-// needed by the ones after it.
-var trials = []struct{ privilege, statement string }{
-	{"SELECT", "SELECT 1 FROM " + nowhere},
-	{"INSERT", "INSERT INTO " + nowhere + " VALUES (1)"},
-	{"UPDATE", "UPDATE " + nowhere + " SET a = 1"},
-	{"DELETE", "DELETE FROM " + nowhere},
-	{"CREATE", "CREATE TABLE " + nowhere + " LIKE " + nowhere + "2"},
-	{"ALTER", "ALTER TABLE " + nowhere + " ADD a INT"},
-	{"INDEX", "CREATE INDEX i ON " + nowhere + " (a)"},
-	{"DROP", "DROP TABLE " + nowhere},
+// trials are the privileges that serving and migrating need, by a statement that needs just that one; CREATE … LIKE
+// needs SELECT as well.
+var trials = []struct {
+	privilege, statement string
+	serving              bool // and not only migrations need it
+}{
+	{"SELECT", "SELECT 1 FROM " + nowhere, true},
+	{"INSERT", "INSERT INTO " + nowhere + " VALUES (1)", true},
+	{"UPDATE", "UPDATE " + nowhere + " SET a = 1", true},
+	{"DELETE", "DELETE FROM " + nowhere, true},
+	{"CREATE", "CREATE TABLE " + nowhere + " LIKE " + nowhere + "2", false},
+	{"ALTER", "ALTER TABLE " + nowhere + " ADD a INT", false},
+	{"INDEX", "CREATE INDEX i ON " + nowhere + " (a)", false},
+	{"DROP", "DROP TABLE " + nowhere, false},
 }
 
 var (
@@ -218,6 +225,7 @@ var (
 
 func (e *mysqlExamination) privileges(ctx context.Context) error {
 	var missing []string
+	serving := true
 	for _, t := range trials {
 		_, err := e.db.Write.DB.ExecContext(ctx, t.statement)
 		var refusal *mysql.MySQLError
@@ -227,6 +235,7 @@ func (e *mysqlExamination) privileges(ctx context.Context) error {
 		case slices.Contains(noSuchTable, refusal.Number):
 		case slices.Contains(denied, refusal.Number):
 			missing = append(missing, t.privilege)
+			serving = serving && !t.serving
 		case slices.Contains(readOnly, refusal.Number):
 			e.fail("database writes", "the server is read-only: "+refusal.Message, "name the primary in --mysql-dsn, or SET GLOBAL read_only = 0")
 			return nil
@@ -234,11 +243,14 @@ func (e *mysqlExamination) privileges(ctx context.Context) error {
 			return fmt.Errorf("try %s: %w", t.privilege, err)
 		}
 	}
-	if missing != nil {
-		e.fail("database privileges", e.target.User+" lacks "+strings.Join(missing, ", "),
-			fmt.Sprintf("GRANT %s ON `%s`.* TO the user", strings.Join(missing, ", "), e.target.DBName))
-	} else {
+	switch {
+	case missing == nil:
 		e.ok("database privileges", "all that serving and migrating need")
+	case serving:
+		e.undefinable = missing
+	default:
+		found, remedy := e.lacks(missing)
+		e.fail("database privileges", found, remedy)
 	}
 	var replica bool
 	if err := e.db.Read.QueryRowContext(ctx, "SELECT @@global.read_only").Scan(&replica); err != nil {
@@ -251,4 +263,22 @@ func (e *mysqlExamination) privileges(ctx context.Context) error {
 		e.ok("database writes", "taken")
 	}
 	return nil
+}
+
+func (e *mysqlExamination) lacks(privileges []string) (found, remedy string) {
+	list := strings.Join(privileges, ", ")
+	return e.target.User + " lacks " + list, fmt.Sprintf("GRANT %s ON `%s`.* TO the user", list, e.target.DBName)
+}
+
+// migrator judges a user who can serve but not migrate: somebody else may do that for him.
+func (e *mysqlExamination) migrator(pending bool) {
+	if e.undefinable == nil {
+		return
+	}
+	found, remedy := e.lacks(e.undefinable)
+	if pending {
+		e.fail("database privileges", found+", which the migrations need", remedy+", or run migrate up as another user")
+	} else {
+		e.warn("database privileges", found+", which the next update needs", remedy+", or run migrate up as another user then")
+	}
 }

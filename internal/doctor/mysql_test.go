@@ -25,12 +25,28 @@ func sqlTarget(t *testing.T, change func(*mysql.Config)) string {
 	return cfg.FormatDSN()
 }
 
+// migrated opens a database and makes its tables.
+func migrated(t *testing.T, dsn string) *store.DB {
+	t.Helper()
+	db, err := store.OpenMySQL(t.Context(), dsn, store.Pool{MaxOpen: 2, MaxIdle: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if _, err := schema.Up(t.Context(), schema.MySQL, db.Write.DB); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
 func TestMySQLRefusals(t *testing.T) {
 	db := operator(t)
-	sqlDo(t, db, "CREATE DATABASE refusals",
+	sqlDo(t, db, "CREATE DATABASE refusals", "CREATE DATABASE migrated", "CREATE USER clerk@'127.0.0.1' IDENTIFIED BY 'pa55word-8'",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON refusals.* TO clerk@'127.0.0.1'", "GRANT SELECT, INSERT, UPDATE, DELETE ON migrated.* TO clerk@'127.0.0.1'",
 		"CREATE USER reader@'127.0.0.1' IDENTIFIED BY 'pa55word-1'", "GRANT SELECT, INSERT ON refusals.* TO reader@'127.0.0.1'",
 		"CREATE ROLE selling", "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON `ref%`.* TO selling",
 		"CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'pa55word-2'", "GRANT selling TO seller@'127.0.0.1'", "SET DEFAULT ROLE selling FOR seller@'127.0.0.1'")
+	migrated(t, sqlTarget(t, func(c *mysql.Config) { c.DBName = "migrated" }))
 	as := func(user, password, database string) string {
 		return sqlTarget(t, func(c *mysql.Config) { c.User, c.Passwd, c.DBName = user, password, database })
 	}
@@ -42,6 +58,10 @@ func TestMySQLRefusals(t *testing.T) {
 		{"wrong password", as("reader", "pa55word-wrong", "refusals"), []want{{"database", Failed, "Access denied", "correct user and password", false}}},
 		{"a database that isn't there", sqlTarget(t, func(c *mysql.Config) { c.DBName = "none" }), []want{{"database", Failed, "Unknown database", "CREATE DATABASE `none`", false}}},
 		{"a database of others", as("reader", "pa55word-1", "mysql"), []want{{"database", Failed, "Access denied", "GRANT ALL ON `mysql`.*", false}}},
+		{"one who can serve, and tables to make", as("clerk", "pa55word-8", "refusals"), []want{
+			{"database privileges", Failed, "clerk lacks CREATE, ALTER, INDEX, DROP, which the migrations need", "or run migrate up as another user", false}}},
+		{"one who can serve, and tables that are there", as("clerk", "pa55word-8", "migrated"), []want{
+			{"database privileges", Warning, "clerk lacks CREATE, ALTER, INDEX, DROP, which the next update needs", "or run migrate up as another user then", false}}},
 		{"missing privileges", as("reader", "pa55word-1", "refusals"), []want{
 			{"database privileges", Failed, "reader lacks UPDATE, DELETE, CREATE, ALTER, INDEX, DROP", "GRANT UPDATE, DELETE, CREATE, ALTER, INDEX, DROP ON `refusals`.*", false}}},
 		{"nobody listens", sqlTarget(t, func(c *mysql.Config) { c.Addr = closedPort }), []want{{"database", Failed, "connection refused", "start the server", true}}},
@@ -114,14 +134,7 @@ func TestMySQLTables(t *testing.T) {
 			name := fmt.Sprintf("tables_%d", i)
 			sqlDo(t, db, "CREATE DATABASE "+name)
 			dsn := sqlTarget(t, func(c *mysql.Config) { c.DBName = name })
-			house, err := store.OpenMySQL(t.Context(), dsn, store.Pool{MaxOpen: 2, MaxIdle: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer house.Close()
-			if _, err := schema.Up(t.Context(), schema.MySQL, house.Write.DB); err != nil {
-				t.Fatal(err)
-			}
+			house := migrated(t, dsn)
 			if tt.wrong != "" {
 				sqlDo(t, house, tt.wrong)
 			}

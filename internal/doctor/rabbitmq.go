@@ -32,7 +32,7 @@ func RabbitMQ(url string, topology rabbit.Topology) Examination {
 		}
 		defer stop()
 		e.conn = conn
-		for _, step := range []func(context.Context) error{e.server, e.permissions, e.queues} {
+		for _, step := range []func(context.Context) error{e.server, e.queues, e.permissions} {
 			if err := step(ctx); err != nil {
 				r.add(e.unreachable(err))
 				return
@@ -111,7 +111,7 @@ func (e *rabbitExamination) permissions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = ch.Close() }() // it may be lost already
+	// The channel ends with the connection: a server with an alarm would not even read that it is closed.
 	scratch := ".doctor." + rand.Text()
 	exchange, queue := e.topology.DeadExchange+scratch, e.topology.DeadQueue+scratch
 	err = errors.Join(

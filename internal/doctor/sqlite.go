@@ -48,7 +48,7 @@ func (r *Report) sqlite(ctx context.Context, file string) error {
 	if err := db.Read.QueryRowContext(ctx, "SELECT COUNT(*) FROM sqlite_master WHERE name = 'goose_db_version'").Scan(&versioned); err != nil {
 		return err
 	}
-	if complete, err := r.migrations(ctx, db, versioned, versions); !complete {
+	if _, complete, err := r.migrations(ctx, db, versioned, versions); !complete {
 		return err
 	}
 	h, err := survey(ctx, db.Read.DB, sqliteHouse)

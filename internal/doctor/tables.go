@@ -106,8 +106,13 @@ func (e *mysqlExamination) tables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if complete, err := e.migrations(ctx, e.db, versioned, versions); !complete {
+	pending, complete, err := e.migrations(ctx, e.db, versioned, versions)
+	if err != nil {
 		return err
+	}
+	e.migrator(pending)
+	if !complete {
+		return nil
 	}
 	h, err := survey(ctx, e.db.Read.DB, `
 		SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE()
@@ -122,25 +127,26 @@ func (e *mysqlExamination) tables(ctx context.Context) error {
 	return e.storage(ctx, plan)
 }
 
-// migrations judges which have been run; complete means that the tables must be as this program makes them.
-func (r *Report) migrations(ctx context.Context, db *store.DB, versioned bool, known []int64) (complete bool, err error) {
+// migrations judges which have been run: some are pending, or the tables must be as this program makes them, or neither
+// because a newer one has changed them.
+func (r *Report) migrations(ctx context.Context, db *store.DB, versioned bool, known []int64) (pending, complete bool, err error) {
 	var applied []int64
 	if versioned {
 		if err := db.Read.NewRaw("SELECT DISTINCT version_id FROM goose_db_version WHERE is_applied = 1").Scan(ctx, &applied); err != nil {
-			return false, err
+			return false, false, err
 		}
 	}
 	waiting := slices.DeleteFunc(slices.Clone(known), func(v int64) bool { return slices.Contains(applied, v) })
 	if len(waiting) > 0 {
 		r.ok("database tables", "%d of %d migrations to run; serve and migrate up do it", len(waiting), len(known))
-		return false, nil
+		return true, false, nil
 	}
 	if ours, theirs := slices.Max(known), slices.Max(applied); theirs > ours {
 		r.warn("database tables", fmt.Sprintf("at version %d, newer than the %d of this program", theirs, ours),
 			"run the newer program, unless an update is under way or being taken back")
-		return false, nil
+		return false, false, nil
 	}
-	return true, nil
+	return false, true, nil
 }
 
 func (r *Report) complete(plan, h house, versions []int64) bool {
