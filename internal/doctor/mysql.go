@@ -19,9 +19,9 @@ import (
 // instance opens at most.
 func MySQL(dsn string, pool int, now func() time.Time) Examination {
 	return func(ctx context.Context, r *Report) {
-		target, err := mysql.ParseDSN(dsn)
-		if err != nil || target.DBName == "" {
-			r.fail("database", "--mysql-dsn can't be read", "write user:password@tcp(host:port)/database") // the cause may show the password
+		target, err := store.ParseDSN(dsn)
+		if err != nil {
+			r.fail("database", "--mysql-dsn can't be read", "write user:password@tcp(host:port)/database")
 			return
 		}
 		db, err := store.OpenMySQL(ctx, dsn, store.Pool{MaxOpen: 2, MaxIdle: 2})

@@ -67,6 +67,7 @@ func TestMySQLRefusals(t *testing.T) {
 		{"nobody listens", sqlTarget(t, func(c *mysql.Config) { c.Addr = closedPort }), []want{{"database", Failed, "connection refused", "start the server", true}}},
 		{"no such host", sqlTarget(t, func(c *mysql.Config) { c.Addr = "none.invalid:3306" }), []want{{"database", Failed, "none.invalid", "start the server", true}}},
 		{"not a DSN", "tandian:pa55word/x", []want{{"database", Failed, "can't be read", "user:password@tcp(host:port)/database", false}}},
+		{"a password in the wrong place", "tandian@pa55word(127.0.0.1:1)/x", []want{{"database", Failed, "can't be read", "user:password@tcp(host:port)/database", false}}},
 		{"no database named", "tandian:pa55word@tcp(127.0.0.1:1)/", []want{{"database", Failed, "can't be read", "user:password@tcp(host:port)/database", false}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { expect(t, MySQL(tt.dsn, pool, now), tt.want...) })

@@ -18,16 +18,26 @@ type Pool struct {
 	MaxOpen, MaxIdle int
 }
 
+// ParseDSN reads user:password@tcp(host:port)/database, or unix(path) for tcp(…). Its errors quote nothing: any part of
+// what can't be read may be the password.
+func ParseDSN(dsn string) (*mysql.Config, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	switch {
+	case err != nil || cfg.Net != "tcp" && cfg.Net != "unix":
+		return nil, errors.New("MySQL DSN: not of the form user:password@tcp(host:port)/database")
+	case cfg.DBName == "":
+		return nil, errors.New("MySQL DSN: no database named; want user:password@tcp(host:port)/database")
+	}
+	return cfg, nil
+}
+
 // OpenMySQL opens a MySQL 8 or MariaDB 10.6 database, or newer. dsn is user:password@tcp(host:port)/database; what
 // the product rests on is set here whatever the server's defaults are: utf8mb4, UTC, and a mode that refuses what
 // doesn't fit instead of bending it. Both sides of the DB are the same pool.
 func OpenMySQL(ctx context.Context, dsn string, p Pool) (*DB, error) {
-	cfg, err := mysql.ParseDSN(dsn)
+	cfg, err := ParseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("MySQL DSN: %w; want user:password@tcp(host:port)/database", err)
-	}
-	if cfg.DBName == "" {
-		return nil, errors.New("MySQL DSN: no database named; want user:password@tcp(host:port)/database")
+		return nil, err
 	}
 	cfg.InterpolateParams = true // one round trip a statement
 	cfg.Collation = "utf8mb4_bin"
