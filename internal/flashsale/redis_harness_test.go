@@ -151,7 +151,13 @@ type link struct {
 func newLink(addr string) *link { return &link{addr: addr, conns: map[net.Conn]struct{}{}} }
 
 func (l *link) option() rueidis.ClientOption {
-	return rueidis.ClientOption{InitAddress: []string{"gate"}, DialCtxFn: l.dial, ConnWriteTimeout: 2 * time.Second}
+	fewRetries := func(attempts int, _ rueidis.Completed, _ error) time.Duration {
+		if attempts > 2 {
+			return -1
+		}
+		return 10 * time.Millisecond
+	}
+	return rueidis.ClientOption{InitAddress: []string{"gate"}, DialCtxFn: l.dial, ConnWriteTimeout: 2 * time.Second, RetryDelay: fewRetries}
 }
 
 func (l *link) dial(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {

@@ -1,12 +1,14 @@
 package flashsale_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/id"
@@ -203,4 +205,187 @@ func goesOn(t *testing.T, p *process, cause flashsale.Cause, accepted ...map[id.
 		}
 	}
 	return late
+}
+
+// rush has n users ask at once, each at one of the processes, and returns who got an order id.
+func rush(t *testing.T, first, n int, processes ...*process) map[id.ID]id.ID {
+	t.Helper()
+	var mu sync.Mutex
+	accepted := map[id.ID]id.ID{}
+	var wg sync.WaitGroup
+	for u := range n {
+		wg.Go(func() {
+			p, user := processes[u%len(processes)], id.ID(first+u)
+			orderID, err := p.Grab(t.Context(), user, p.sale, key(user))
+			if err != nil {
+				if !errors.Is(err, flashsale.ErrSoldOut) {
+					t.Error(err)
+				}
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			accepted[user] = orderID
+		})
+	}
+	wg.Wait()
+	return accepted
+}
+
+// F05, F63: all keys are gone, and a hundred buyers at each of two processes find that out at once, while the database
+// is slow. One load, by one of them.
+func TestManyFindTheGateGone(t *testing.T) {
+	server := privateRedis(t, "redis")
+	w := newTown(t)
+	one, two := w.process(t, newLink(server.addr).option()), w.process(t, newLink(server.addr).option())
+	one.open(t, 30, 1)
+	sold := one.buy(t, 1, 5)
+	one.drain(t)
+	epoch, loads := one.epoch(t), one.loads(t, "")+two.loads(t, "")
+	server.do(t, "FLUSHALL")
+
+	slow, err := w.db.Write.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Rollback()
+	if _, err := slow.Exec(`SELECT * FROM sale WHERE id = ? FOR UPDATE`, w.sale); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan map[id.ID]id.ID)
+	go func() { done <- rush(t, 100, 200, one, two) }()
+	eventually(t, "both processes wait for the row", func() bool {
+		var waiting int
+		err := w.db.Read.NewRaw(`SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE sale SET epoch%'`).Scan(t.Context(), &waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waiting == 2
+	})
+	if err := slow.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	late := <-done
+	if n := one.loads(t, "") + two.loads(t, "") - loads; n != 1 || one.epoch(t) != epoch+1 {
+		t.Fatalf("%d loads, epoch %d after %d", n, one.epoch(t), epoch)
+	}
+	if len(late) != 25 {
+		t.Fatalf("%d accepted of 25 units", len(late))
+	}
+	one.settle(t)
+	one.atRest(t, sold, late)
+}
+
+// eventually waits for what other processes do.
+func eventually(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it didn't happen: ", what)
+		}
+	}
+}
+
+// F61: FLUSHALL while 500 reservations are queued. Whoever was accepted is never told that there is no such order, nobody
+// is sold what isn't there, and in the end gate and SQL agree.
+func TestFlushWithABacklog(t *testing.T) {
+	server := privateRedis(t, "redis")
+	w := newTown(t)
+	p := w.process(t, newLink(server.addr).option())
+	p.open(t, 600, 1)
+	if _, err := p.orders.Find(t.Context(), 1, 12345); !errors.Is(err, order.ErrNotFound) {
+		t.Fatal("a gate that has never been lost knows everything:", err)
+	}
+	sold := rush(t, 1, 500, p)
+	server.do(t, "FLUSHALL")
+	ask := func(when string, user, orderID id.ID, want error) {
+		t.Helper()
+		if v, err := p.orders.Find(t.Context(), user, orderID); !errors.Is(err, want) {
+			t.Fatal(when, v, err)
+		}
+	}
+	ask("nothing is loaded", 1, sold[1], order.ErrUnknown)
+	p.sweep(t) // no buyer is needed
+	if n := p.loads(t, flashsale.CauseAbsent); n != 2 {
+		t.Fatal("loads", n)
+	}
+	ask("loaded, but without what is queued", 1, sold[1], order.ErrUnknown)
+	w.ahead.Add(int64(61 * time.Second))
+	ask("a minute later the queue still holds it", 1, sold[1], order.ErrUnknown)
+	late := rush(t, 1001, 200, p)
+
+	stop := p.write(t)
+	asking, stopAsking := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for asking.Err() == nil {
+			for user, orderID := range sold {
+				if p.known(t, map[id.ID]id.ID{user: orderID}); asking.Err() != nil {
+					return
+				}
+			}
+		}
+	})
+	eventually(t, "the queue is empty", func() bool {
+		d, err := p.broker.Depth(t.Context(), order.TopicCreate)
+		return err == nil && d.Ready+d.Unacked == 0
+	})
+	stopAsking()
+	wg.Wait()
+	stop()
+	p.settle(t)
+	live, failed := p.atRest(t, sold, late)
+	if live != 600 || failed != len(late)-100 {
+		t.Fatalf("%d live, %d failed, %d accepted after the loss", live, failed, len(late))
+	}
+	w.ahead.Add(int64(61 * time.Second))
+	ask("all is told again", 1, 12345, order.ErrNotFound)
+}
+
+// F62: processes that start during a sale leave its gate as it is.
+func TestWarmUpDuringASale(t *testing.T) {
+	server := privateRedis(t, "redis")
+	w := newTown(t)
+	p := w.process(t, newLink(server.addr).option())
+	p.open(t, 300, 1)
+	epoch := p.epoch(t)
+	stop := p.write(t)
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		for range 10 {
+			w.process(t, newLink(server.addr).option())
+		}
+	}()
+	sold := rush(t, 1, 600, p)
+	<-started
+	stop()
+	if len(sold) != 300 || p.epoch(t) != epoch {
+		t.Fatalf("%d sold of 300; epoch %d, was %d", len(sold), p.epoch(t), epoch)
+	}
+	p.settle(t)
+	p.atRest(t, sold)
+}
+
+// F67: SCRIPT FLUSH costs a gate nothing.
+func TestScriptsAreForgotten(t *testing.T) {
+	server := privateRedis(t, "redis")
+	w := newTown(t)
+	p := w.process(t, newLink(server.addr).option())
+	p.open(t, 10, 1)
+	sold, epoch := sellThree(t, p), p.epoch(t)
+	for range 3 {
+		server.do(t, "SCRIPT", "FLUSH")
+		p.known(t, sold)
+		server.do(t, "SCRIPT", "FLUSH")
+		p.sweep(t)
+	}
+	server.do(t, "SCRIPT", "FLUSH")
+	more := p.buy(t, 4, 7)
+	if p.epoch(t) != epoch {
+		t.Fatal("loaded anew")
+	}
+	server.do(t, "SCRIPT", "FLUSH")
+	p.settle(t)
+	p.atRest(t, sold, more)
 }
