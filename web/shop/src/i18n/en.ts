@@ -201,6 +201,7 @@ const en: typeof zhCN = {
       repeat: 'This request already has an order, see “My orders”',
       no_sale: 'The sale has been withdrawn',
       refused: 'The request was not taken, try again',
+      dropped: 'The order could not be saved; you have not been charged',
       failed: 'This order did not work out',
     },
     request: { invalid: 'The request is not valid', bad_cursor: 'The list has changed, refresh it' },

@@ -199,6 +199,7 @@ export default {
       repeat: '同一请求已有订单，请在「我的订单」查看',
       no_sale: '活动已被撤下',
       refused: '请求没有被受理，请重试',
+      dropped: '订单没有保存成功，没有扣款',
       failed: '这一单没有成功',
     },
     request: { invalid: '请求内容不合要求', bad_cursor: '列表已变化，请刷新' },
