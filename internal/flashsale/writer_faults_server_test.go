@@ -224,7 +224,9 @@ func testSmallPackets(t *testing.T, server *storetest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := p.writer.Handle(t.Context(), []queue.Message{{ID: "m", Body: body}}); v[0] != queue.Ack() {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if v := p.writer.Handle(ctx, []queue.Message{{ID: "m", Body: body}}); v[0] != queue.Ack() {
 		t.Fatalf("%+v", v)
 	}
 	p.want(t, 0, 0, 0, orders)

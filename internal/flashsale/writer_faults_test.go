@@ -80,12 +80,22 @@ func (p *faultyPath) buy(t *testing.T, n int) {
 	}
 }
 
-// work consumes as the program does until stop is called, at the latest by the end of the test. hang up makes the
-// consumer end after its batch.
+// work consumes as the program does until stop is called, at the latest by the end of the test. hangUp makes the
+// consumer end after its batch. No message may be given up or have an attempt counted.
 func (p *faultyPath) work(t *testing.T, handle func(context.Context, []queue.Message) []queue.Verdict) (hangUp, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- p.broker.Consume(ctx, order.TopicCreate, queue.Batch{Max: 200}, handle) }()
+	go func() {
+		ended <- p.broker.Consume(ctx, order.TopicCreate, queue.Batch{Max: 200}, func(ctx context.Context, batch []queue.Message) []queue.Verdict {
+			verdicts := handle(ctx, batch)
+			for _, v := range verdicts {
+				if v != queue.Ack() && v != queue.Requeue() {
+					t.Errorf("%+v", v)
+				}
+			}
+			return verdicts
+		})
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := event(t, ended); err != nil {
