@@ -17,6 +17,7 @@
 // server, asked by the same client with the same headers in the slices between: the ratio survives a slow or shared
 // machine, the bare figure does not.
 //
-// The package speaks HTTP and imports nothing else of this module. Only with Options.Self, when the server is a child
-// of this process on a temporary folder, does it read that folder's SQLite file too.
+// The package speaks HTTP and imports nothing else of this module. Only with Options.Self, when the servers are children
+// of this process, does it also read what they write: the SQLite file in their temporary folder, or in production mode
+// ([Stores]) a database made for the run, on stores that hold nothing else.
 package bench

@@ -20,7 +20,8 @@ func (f figures) n(name, path, format string) string {
 func (f figures) table() string {
 	var b strings.Builder
 	grab := f["grab"].Texts
-	fmt.Fprintf(&b, "%s, commit `%.12s`. %s. %s, %s, %s. Load average before the first run: %s.\n\n", strings.Split(grab["startedAt"], "T")[0], grab["commit"],
+	commit, changed, _ := strings.Cut(grab["commit"], "-") // a tree with changes is named so
+	fmt.Fprintf(&b, "%s, commit `%.12s`%s. %s. %s, %s, %s. Load average before the first run: %s.\n\n", strings.Split(grab["startedAt"], "T")[0], commit, map[bool]string{true: " with changes"}[changed != ""],
 		grab["machine"], grab["stores.0"], grab["stores.1"], grab["stores.2"], f["machine"].Texts["load"])
 	b.WriteString("| | figure | goal | measured |\n|---|---|---|---|\n")
 	row := func(key, figure, goal, measured string) {
