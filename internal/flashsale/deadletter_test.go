@@ -412,6 +412,57 @@ func testFilteredReplay(t *testing.T) {
 	}
 }
 
+// A message of several reservations that the broker gave up on as a whole: one letter, fixed when all have rows; a
+// reservation of it that dies again alone is another death of the same letter.
+func TestLetterOfSeveralReservations(t *testing.T) { onBoth(t, testLetterOfSeveralReservations) }
+
+func testLetterOfSeveralReservations(t *testing.T) {
+	p := newPipeline(t, 5, 1)
+	d := p.letters(t)
+	var rs []order.Reservation
+	for user := range id.ID(3) {
+		r, _, err := p.gate.Find(t.Context(), p.grab(t, user+1, "key-0000000"+user.String()))
+		if err != nil || r == nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, *r)
+	}
+	if _, err := p.db.Write.Exec(`DELETE FROM queue_message`); err != nil {
+		t.Fatal(err)
+	}
+	body, err := order.Encode(rs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := order.KeepDeadLetter(t.Context(), p.db, order.TopicCreate, queue.Message{ID: "hand-over-1", Body: body}, errors.New("the server gave up: delivery_limit"), p.Now()); err != nil {
+		t.Fatal(err)
+	}
+	mend := refuseOrdersOf(t, p.db, 2)
+	p.turn(t, d)
+	p.advance(2 * time.Minute)
+	p.turn(t, d) // each alone
+	p.exhaust(t)
+	p.turn(t, d)
+	l := only(t, d)
+	if l.State != order.LetterPending || l.Attempts != 4 || l.MessageID != "hand-over-1" {
+		t.Fatalf("%+v", l)
+	}
+	p.want(t, 2, 1, 3, 2)
+	if dead, err := order.DeadLettered(t.Context(), p.db.Read, rs); err != nil || !dead[rs[1].OrderID] {
+		t.Fatal("the sweeper leaves it to a person", dead, err)
+	}
+	mend()
+	if _, err := d.Replay(t.Context(), l.ID, 9); err != nil || depth(t, p.broker, order.TopicCreate) != 1 {
+		t.Fatal("only what has no row is sent", err)
+	}
+	p.drain(t)
+	p.turn(t, d)
+	if l := only(t, d); l.State != order.LetterFixed {
+		t.Fatalf("%+v", l)
+	}
+	p.want(t, 2, 0, 2, 3)
+}
+
 // A notification's success leaves no row: the consumer's ack fixes the letter.
 func TestReplayedNotificationIsFixedByItsAck(t *testing.T) {
 	onBoth(t, testReplayedNotificationIsFixedByItsAck)

@@ -107,22 +107,31 @@ func forged(reason string) bool {
 	return strings.HasPrefix(reason, "forged") || strings.HasPrefix(reason, "schema version ")
 }
 
-// DeadLettered returns which of the reservations have a pending dead letter of their own: those wait for a person.
+// DeadLettered returns which of the reservations are in a pending dead letter of ours: those wait for a person.
 func DeadLettered(ctx context.Context, q store.Querier, rs []Reservation) (map[id.ID]bool, error) {
+	dead := map[id.ID]bool{}
 	byMessage := make(map[string]id.ID, len(rs))
-	names := make([]string, len(rs))
+	names, ids := make([]string, len(rs)), make([]id.ID, len(rs))
 	for i, r := range rs {
-		names[i] = ownMessageID(r.OrderID)
+		names[i], ids[i] = ownMessageID(r.OrderID), r.OrderID
 		byMessage[names[i]] = r.OrderID
 	}
-	var found []Letter
-	err := q.NewSelect().Model(&found).Column("message_id", "reason").
-		Where("topic = ? AND message_id IN (?) AND state = ?", TopicCreate, bun.List(names), LetterPending).Scan(ctx)
-	dead := make(map[id.ID]bool, len(found))
-	for _, l := range found {
+	var fresh []Letter // not taken in yet
+	err := q.NewSelect().Model(&fresh).Column("message_id", "reason").
+		Where("topic = ? AND message_id IN (?) AND state = ? AND last_at = 0", TopicCreate, bun.List(names), LetterPending).Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range fresh {
 		if !forged(l.Reason) {
 			dead[byMessage[l.MessageID]] = true
 		}
+	}
+	var known []id.ID
+	err = q.NewSelect().Table("dead_letter_order").Join("JOIN dead_letter AS l ON l.id = dead_letter_order.letter_id").Column("order_id").
+		Where("order_id IN (?) AND l.topic = ? AND l.state = ?", bun.List(ids), TopicCreate, LetterPending).Scan(ctx, &known)
+	for _, orderID := range known {
+		dead[orderID] = true
 	}
 	return dead, err
 }
@@ -271,13 +280,11 @@ func (d *DeadLetters) ReplayAll(ctx context.Context, f LetterFilter, actor id.ID
 	if err := d.takeIn(ctx); err != nil {
 		return b, err
 	}
-	if b.Matched, err = d.count(ctx, f); err != nil {
-		return b, err
-	}
-	letters, err := d.oldest(ctx, f, mostReplayed)
+	letters, matched, err := d.oldest(ctx, f, mostReplayed)
 	if err != nil {
 		return b, err
 	}
+	b.Matched = matched
 	for _, l := range letters {
 		if !l.Ours {
 			b.Foreign++

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
 )
 
 // LetterFilter narrows a list of letters; zero fields don't.
@@ -22,7 +23,8 @@ type LetterFilter struct {
 // likeEscape makes text match itself in LIKE … ESCAPE '!'.
 var likeEscape = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
-func (f LetterFilter) narrow(q *bun.SelectQuery) *bun.SelectQuery {
+// narrow adds the filter to a query; about are the letters of its order.
+func (f LetterFilter) narrow(q *bun.SelectQuery, about []id.ID) *bun.SelectQuery {
 	if f.Topic != "" {
 		q = q.Where("topic = ?", f.Topic)
 	}
@@ -30,13 +32,27 @@ func (f LetterFilter) narrow(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("state = ?", f.State)
 	}
 	if f.OrderID != 0 {
-		q = q.Where("id IN (SELECT letter_id FROM dead_letter_order WHERE order_id = ?)", f.OrderID)
+		q = q.Where("id IN (?)", bun.List(about))
 	}
 	if f.Text != "" {
 		like := "%" + likeEscape.Replace(strings.ToLower(f.Text)) + "%"
 		q = q.Where("(LOWER(reason) LIKE ? ESCAPE '!' OR LOWER(note) LIKE ? ESCAPE '!' OR LOWER(message_id) LIKE ? ESCAPE '!')", like, like, like)
 	}
 	return q
+}
+
+// lettersAbout returns the letters about an order; of none if orderID is 0. It is a step of its own: as a part of the
+// query that sorts letters with their bodies it crashes MariaDB 10.11.
+func lettersAbout(ctx context.Context, q store.Querier, orderID id.ID) ([]id.ID, error) {
+	if orderID == 0 {
+		return nil, nil
+	}
+	ids := []id.ID{}
+	err := q.NewSelect().Table("dead_letter_order").Column("letter_id").Where("order_id = ?", orderID).Scan(ctx, &ids)
+	if len(ids) == 0 {
+		ids = append(ids, 0) // no letter has it
+	}
+	return ids, err
 }
 
 // Find returns ErrNoLetter if there is none of that id. Like List it takes in first what has only just been written.
@@ -69,8 +85,12 @@ func (d *DeadLetters) pending(ctx context.Context, letterID id.ID) (*Letter, err
 // List returns up to limit letters, the newest first, below the id before (0 = from the newest on).
 func (d *DeadLetters) List(ctx context.Context, f LetterFilter, before id.ID, limit int) ([]Letter, error) {
 	d.tryTakeIn(ctx)
+	about, err := lettersAbout(ctx, d.DB.Read, f.OrderID)
+	if err != nil {
+		return nil, err
+	}
 	var letters []Letter
-	q := f.narrow(d.DB.Read.NewSelect().Model(&letters)).Order("id DESC").Limit(int64(limit))
+	q := f.narrow(d.DB.Read.NewSelect().Model(&letters), about).Order("id DESC").Limit(int64(limit))
 	if before > 0 {
 		q = q.Where("id < ?", before)
 	}
@@ -104,14 +124,28 @@ type letterOrder struct {
 	PayBefore int64
 }
 
-func (d *DeadLetters) count(ctx context.Context, f LetterFilter) (int, error) {
-	n, err := f.narrow(d.DB.Read.NewSelect().Model((*Letter)(nil))).Count(ctx)
-	return int(n), err
+// oldest returns the first letters that the filter finds, without their bodies, and how many it finds in all.
+func (d *DeadLetters) oldest(ctx context.Context, f LetterFilter, limit int) (letters []Letter, all int, err error) {
+	about, err := lettersAbout(ctx, d.DB.Read, f.OrderID)
+	if err != nil {
+		return nil, 0, err
+	}
+	n, err := f.narrow(d.DB.Read.NewSelect().Model((*Letter)(nil)), about).Count(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = f.narrow(d.DB.Read.NewSelect().Model(&letters).Column("id", "ours"), about).Order("id").Limit(int64(limit)).Scan(ctx)
+	return letters, int(n), err
 }
 
-func (d *DeadLetters) oldest(ctx context.Context, f LetterFilter, limit int) ([]Letter, error) {
+// findAll returns the letters of the ids.
+func (d *DeadLetters) findAll(ctx context.Context, ids []id.ID) ([]Letter, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	var letters []Letter
-	return letters, f.narrow(d.DB.Read.NewSelect().Model(&letters)).Order("id").Limit(int64(limit)).Scan(ctx)
+	err := d.DB.Read.NewSelect().Model(&letters).Where("id IN (?)", bun.List(ids)).Scan(ctx)
+	return letters, err
 }
 
 // LetterCount is how many letters of a topic stand where.

@@ -86,7 +86,11 @@ func (d *DeadLetters) earlier(ctx context.Context, tx bun.Tx, l *Letter, orders 
 	q := tx.NewSelect().Model(&found).Column("id", "body").Where("topic = ? AND state = ? AND id < ? AND last_at > 0 AND ours = ?", l.Topic, LetterPending, l.ID, l.Ours)
 	reservation := l.Ours && l.Topic == TopicCreate && len(orders) == 1
 	if reservation {
-		q = q.Where("id IN (SELECT letter_id FROM dead_letter_order WHERE order_id = ?)", orders[0].OrderID)
+		about, err := lettersAbout(ctx, tx, orders[0].OrderID)
+		if err != nil {
+			return 0, err
+		}
+		q = q.Where("id IN (?)", bun.List(about))
 	} else {
 		q = q.Where("message_id = ?", l.MessageID)
 	}
@@ -101,25 +105,43 @@ func (d *DeadLetters) earlier(ctx context.Context, tx bun.Tx, l *Letter, orders 
 	return 0, nil
 }
 
+// pendingReservations begins a query for pending letters of reservations, with their orders.
+func (d *DeadLetters) pendingReservations() *bun.SelectQuery {
+	return d.DB.Read.NewSelect().Model((*Letter)(nil)).Column("l.id").Join("JOIN dead_letter_order AS d ON d.letter_id = l.id").
+		Where("l.state = ? AND l.topic = ? AND l.ours = ?", LetterPending, TopicCreate, true).Group("l.id").Order("l.id").Limit(atOnce)
+}
+
 // endFixed ends the letters of reservations that all have a row by now. It asks for the rows, not for what was sent.
 func (d *DeadLetters) endFixed(ctx context.Context) error {
-	n, err := store.Affected(ctx, d.DB.Write, `UPDATE dead_letter SET state = ?, ended_at = ? WHERE state = ? AND topic = ? AND ours = 1 AND NOT EXISTS (
-		SELECT 1 FROM dead_letter_order AS d LEFT JOIN orders AS o ON o.id = d.order_id WHERE d.letter_id = dead_letter.id AND o.id IS NULL)`,
-		int(LetterFixed), store.Millis(d.Now()), int(LetterPending), TopicCreate)
+	var ids []id.ID
+	err := d.pendingReservations().Join("LEFT JOIN orders AS o ON o.id = d.order_id").Having("COUNT(*) = COUNT(o.id)").Scan(ctx, &ids)
+	if err != nil {
+		return fmt.Errorf("read fixed dead letters: %w", err)
+	}
+	return d.end(ctx, ids)
+}
+
+// end marks letters as fixed.
+func (d *DeadLetters) end(ctx context.Context, ids []id.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := d.DB.Write.NewUpdate().Model((*Letter)(nil)).Set("state = ?", LetterFixed).Set("ended_at = ?", store.Millis(d.Now())).
+		Where("id IN (?) AND state = ?", bun.List(ids), LetterPending).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("end fixed dead letters: %w", err)
 	}
-	if n > 0 {
-		d.Log.InfoContext(ctx, "dead letters are fixed", "letters", n)
-	}
+	d.Log.InfoContext(ctx, "dead letters are fixed", "letters", ids)
 	return nil
 }
 
 // endExpired gives up the reservations that nobody could pay for any more.
 func (d *DeadLetters) endExpired(ctx context.Context) error {
-	var letters []Letter
-	err := d.DB.Read.NewSelect().Model(&letters).Where("state = ? AND topic = ? AND ours = 1 AND last_at > 0", LetterPending, TopicCreate).
-		Where("NOT EXISTS (SELECT 1 FROM dead_letter_order AS d WHERE d.letter_id = l.id AND d.pay_before > ?)", store.Millis(d.Now())).Order("id").Limit(atOnce).Scan(ctx)
+	var ids []id.ID
+	if err := d.pendingReservations().Having("MAX(d.pay_before) <= ?", store.Millis(d.Now())).Scan(ctx, &ids); err != nil {
+		return fmt.Errorf("read expired dead letters: %w", err)
+	}
+	letters, err := d.findAll(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("read expired dead letters: %w", err)
 	}
@@ -180,10 +202,8 @@ func (d *DeadLetters) succeeded(ctx context.Context, topic string, messages []st
 	var ids []id.ID
 	err := d.DB.Read.NewSelect().Model((*Letter)(nil)).Column("id").
 		Where("topic = ? AND message_id IN (?) AND state = ? AND ours = 1", topic, bun.List(messages), LetterPending).Scan(ctx, &ids)
-	if err != nil || len(ids) == 0 {
+	if err != nil {
 		return err
 	}
-	_, err = d.DB.Write.NewUpdate().Model((*Letter)(nil)).Set("state = ?", LetterFixed).Set("ended_at = ?", store.Millis(d.Now())).
-		Where("id IN (?) AND state = ?", bun.List(ids), LetterPending).Exec(ctx)
-	return err
+	return d.end(ctx, ids)
 }
