@@ -98,13 +98,14 @@ func Status(ctx context.Context, d Dialect, db *sql.DB) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Status(ctx)
+	version, err := p.GetDBVersion(ctx) // goose's own status can't read MySQL's times on our connections
 	if err != nil {
 		return nil, fmt.Errorf("migrate status: %w", err)
 	}
+	all := p.ListSources()
 	list := make([]Migration, len(all))
 	for i, s := range all {
-		list[i] = Migration{Version: s.Source.Version, Name: s.Source.Path, Applied: s.State == goose.StateApplied}
+		list[i] = Migration{Version: s.Version, Name: s.Path, Applied: s.Version <= version}
 	}
 	return list, nil
 }

@@ -1,14 +1,16 @@
 package schema
 
 import (
-	"context"
+	"crypto/rand"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/google/go-cmp/cmp"
 
 	"tandian/internal/kit/store"
@@ -55,22 +57,52 @@ func TestDescribeSeesDifferences(t *testing.T) {
 }
 
 func TestUpDownUp(t *testing.T) {
-	ctx := context.Background()
-	db, err := store.OpenSQLite(ctx, filepath.Join(t.TempDir(), "t.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for range 2 {
-		if _, err := Up(ctx, SQLite, db.Write.DB); err != nil {
+	open := func(db *store.DB, err error) *store.DB {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := Status(ctx, SQLite, db.Write.DB)
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	t.Run("sqlite", func(t *testing.T) {
+		upDownUp(t, SQLite, open(store.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "t.db"))))
+	})
+	t.Run("mysql", func(t *testing.T) {
+		dsn := os.Getenv("TANDIAN_MYSQL_DSN")
+		if dsn == "" {
+			t.Skip(`no TANDIAN_MYSQL_DSN; run: eval "$(scripts/services up)"`)
+		}
+		cfg, err := mysql.ParseDSN(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := open(store.OpenMySQL(t.Context(), dsn, store.Pool{MaxOpen: 1, MaxIdle: 1}))
+		cfg.DBName = "tandian_schema_" + strings.ToLower(rand.Text())
+		if _, err := server.Write.Exec("CREATE DATABASE " + cfg.DBName); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := server.Write.Exec("DROP DATABASE " + cfg.DBName); err != nil {
+				t.Error(err)
+			}
+		}()
+		upDownUp(t, MySQL, open(store.OpenMySQL(t.Context(), cfg.FormatDSN(), store.Pool{MaxOpen: 4, MaxIdle: 2})))
+	})
+}
+
+func upDownUp(t *testing.T, d Dialect, db *store.DB) {
+	t.Helper()
+	for range 2 {
+		if _, err := Up(t.Context(), d, db.Write.DB); err != nil {
+			t.Fatal(err)
+		}
+		list, err := Status(t.Context(), d, db.Write.DB)
 		if err != nil || len(list) == 0 || !list[len(list)-1].Applied {
 			t.Fatal(list, err)
 		}
 		for range list {
-			if _, err := Down(ctx, SQLite, db.Write.DB); err != nil {
+			if _, err := Down(t.Context(), d, db.Write.DB); err != nil {
 				t.Fatal(err)
 			}
 		}
