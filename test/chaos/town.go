@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/rueidis"
+
+	"tandian/internal/kit/store"
+)
+
+// town is a database, its instances and their buyers, under one broker.
+type town struct {
+	broker    string
+	dir       string
+	instances []*instance
+	buyers    []buyer
+	http      *http.Client
+	db        *store.DB // to look only
+
+	mu       sync.Mutex
+	operator string // guarded by mu: a token
+
+	// What only the production mode has.
+	stores            *stores
+	root              *sql.DB // MariaDB's administrator
+	database, sqlUser string
+	client            rueidis.Client
+	lines             []map[string]*line // of each instance, by store
+}
+
+type buyer struct{ token, id string }
+
+// openTown starts the instances on stores that run, and makes the buyers. close must be called in any case.
+func openTown(ctx context.Context, broker, dir, exe string, s *stores, env ...string) (w *town, err error) {
+	w = &town{broker: broker, dir: filepath.Join(dir, broker), stores: s,
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	flags := []string{"--limit-ip", "1000000", "--limit-user", "100000", "--sweep-after", "2s", "--pay-window", "24h"}
+	if broker != brokerSQL {
+		if err := w.openStores(ctx); err != nil {
+			return w, err
+		}
+	}
+	for i := range instances(broker) {
+		a := &instance{name: fmt.Sprint("app", i+1), path: exe, env: env}
+		a.dir, a.args = filepath.Join(w.dir, a.name), flags
+		w.instances = append(w.instances, a)
+		if broker != brokerSQL {
+			if err := w.connect(a); err != nil {
+				return w, err
+			}
+		}
+		if err := errors.Join(a.launch(), a.serves(ctx)); err != nil {
+			return w, err
+		}
+	}
+	if broker == brokerSQL {
+		if w.db, err = store.OpenSQLite(ctx, filepath.Join(w.instances[0].dir, "tandian.db")); err != nil {
+			return w, err
+		}
+	}
+	return w, w.settle(ctx)
+}
+
+// openStores makes a database and a user of the town's own and empties Redis and the queues.
+func (w *town) openStores(ctx context.Context) (err error) {
+	if w.root, err = sql.Open("mysql", w.stores.rootDSN()); err != nil {
+		return err
+	}
+	name := strings.ToLower(rand.Text()[:8])
+	w.database, w.sqlUser = "chaos_"+name, "chaos_"+name
+	for _, stmt := range []string{
+		"CREATE DATABASE " + w.database,
+		"CREATE USER " + w.sqlUser + "@'127.0.0.1' IDENTIFIED BY 'chaos'",
+		"GRANT ALL ON " + w.database + ".* TO " + w.sqlUser + "@'127.0.0.1'", // not the right to write when the server is read-only
+	} {
+		if _, err := w.root.ExecContext(ctx, stmt); err != nil {
+			return err
+		}
+	}
+	cfg, err := mysql.ParseDSN(w.stores.dsn)
+	if err != nil {
+		return err
+	}
+	cfg.DBName = w.database
+	if w.db, err = store.OpenMySQL(ctx, cfg.FormatDSN(), store.Pool{MaxOpen: 4, MaxIdle: 2}); err != nil {
+		return err
+	}
+	w.client, err = rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.stores.redis}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return err
+	}
+	return w.command(ctx, "FLUSHALL").Error()
+}
+
+// connect gives the instance lines of its own to the stores.
+func (w *town) connect(a *instance) error {
+	dsn, err := mysql.ParseDSN(w.stores.dsn)
+	if err != nil {
+		return err
+	}
+	uri, err := amqp.ParseURI(w.stores.rabbit)
+	if err != nil {
+		return err
+	}
+	broker := fmt.Sprintf("%s:%d", uri.Host, uri.Port)
+	lines, err := lay(a.name, map[string]string{redis: w.stores.redis, mariadb: dsn.Addr, rabbitmq: broker})
+	if err != nil {
+		return err
+	}
+	w.lines = append(w.lines, lines)
+	dsn.Addr, dsn.User, dsn.Passwd, dsn.DBName = lines[mariadb].addr(), w.sqlUser, "chaos", w.database
+	a.args = append(a.args[:len(a.args):len(a.args)], "--mysql-dsn", dsn.FormatDSN(), "--redis-addr", lines[redis].addr(), "--broker", w.broker)
+	if w.broker == brokerRabbit {
+		a.args = append(a.args, "--rabbitmq-url", strings.Replace(w.stores.rabbit, broker, lines[rabbitmq].addr(), 1), "--message-secret", "0123456789abcdef0123456789abcdef")
+	}
+	return nil
+}
+
+// settle makes the buyers.
+func (w *town) settle(ctx context.Context) error {
+	door := w.instances[0]
+	a, err := w.ask(ctx, door, "POST", "/api/v1/console/test-users", "", fmt.Sprintf(`{"count":%d}`, buyers))
+	var made struct{ Tokens []string }
+	if err != nil || json.Unmarshal([]byte(a.text), &made) != nil || len(made.Tokens) != buyers {
+		return fmt.Errorf("test users: %w %s", err, a.text)
+	}
+	for _, token := range made.Tokens {
+		var me struct{ ID string }
+		a, err := w.ask(ctx, door, "GET", "/api/v1/me", token, "")
+		if err != nil || json.Unmarshal([]byte(a.text), &me) != nil || me.ID == "" {
+			return fmt.Errorf("GET /me: %w %s", err, a.text)
+		}
+		w.buyers = append(w.buyers, buyer{token, me.ID})
+	}
+	if w.broker != brokerSQL {
+		return nil
+	}
+	for { // in the embedded mode sign-ins may reach the disk a moment later
+		n, err := w.db.Read.NewSelect().Table("kv_entry").Where("k LIKE 'login:token:%'").Count(ctx)
+		if err == nil && n >= buyers {
+			return nil
+		}
+		if err := wait(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// close ends everything that openTown began.
+func (w *town) close() error {
+	var failed error
+	for _, a := range w.instances {
+		if a.current() != nil {
+			failed = errors.Join(failed, a.kill())
+		}
+	}
+	for _, lines := range w.lines {
+		for _, l := range lines {
+			l.close()
+		}
+	}
+	if w.client != nil {
+		w.client.Close()
+	}
+	if w.db != nil {
+		failed = errors.Join(failed, w.db.Close())
+	}
+	if w.root != nil {
+		failed = errors.Join(failed, w.root.Close())
+	}
+	return failed
+}
+
+// answer is an HTTP response, read whole; status 0: none came.
+type answer struct {
+	status int
+	code   string // of an error
+	text   string
+}
+
+// ask sends one request.
+func (w *town) ask(ctx context.Context, a *instance, method, path, token, body string, header ...string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.url()+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := w.http.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return answer{}, err
+	}
+	got := answer{status: resp.StatusCode, text: string(b)}
+	var problem struct{ Code string }
+	if json.NewDecoder(bytes.NewReader(b)).Decode(&problem) == nil {
+		got.code = problem.Code
+	}
+	return got, nil
+}
+
+const operatorPhone = "13800000001" // of the demo town
+
+// operate asks in the operator's name, for at most five seconds.
+func (w *town) operate(ctx context.Context, at *instance, method, path, body string) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	w.mu.Lock()
+	token := w.operator
+	w.mu.Unlock()
+	if token != "" {
+		if a, err := w.ask(ctx, at, method, path, token, body); err != nil || a.status != http.StatusUnauthorized {
+			return a, err
+		}
+	}
+	a, err := w.ask(ctx, at, "POST", "/api/v1/auth/sessions", "", fmt.Sprintf(`{"phone":%q,"password":"tandian-demo"}`, operatorPhone))
+	if err != nil || a.status != http.StatusCreated {
+		return a, err
+	}
+	var session struct{ Token string }
+	if err := json.Unmarshal([]byte(a.text), &session); err != nil {
+		return answer{}, err
+	}
+	w.mu.Lock()
+	w.operator = session.Token
+	w.mu.Unlock()
+	return w.ask(ctx, at, method, path, session.Token, body)
+}
