@@ -115,14 +115,16 @@ func (o *Order) Reservation() Reservation {
 	return r
 }
 
-// Move is one line of an order's history: a row of order_history. The beginning is no move and has no row, see first.
+// Move is one line of an order's history: a row of order_move. The beginning is no move and has no row, see first.
 type Move struct {
-	bun.BaseModel `bun:"table:order_history"`
+	bun.BaseModel `bun:"table:order_move"`
 
+	ID         int64 `bun:",pk,autoincrement"`
 	OrderID    id.ID
-	ToStatus   Status
 	FromStatus Status
+	ToStatus   Status
 	Reason     string
+	Actor      Actor
 	At         int64
 }
 

@@ -48,7 +48,7 @@ type moveJSON struct {
 }
 
 func wire(v *View) orderJSON {
-	j := orderJSON{ID: v.ID, SaleID: v.SaleID, Voucher: boughtJSON(v.Voucher), Status: v.Status.String(), Reason: v.Reason, Amount: v.Amount,
+	j := orderJSON{ID: v.ID, SaleID: v.SaleID, Voucher: boughtJSON{v.Voucher.ID, v.Voucher.Title, v.Voucher.ShopID}, Status: v.Status.String(), Reason: v.Reason, Amount: v.Amount,
 		AdmittedAt: api.Wire(store.Time(v.AdmittedAt)), PayBefore: api.Wire(store.Time(v.PayBefore)), QueueAgeMS: v.Age.Milliseconds(), History: []moveJSON{}}
 	for _, m := range v.History {
 		from := ""

@@ -80,7 +80,7 @@ func (s *Service) view(ctx context.Context, row *Order) (*View, error) {
 		v.Age = age(s.Now(), row.AdmittedAt)
 	} else {
 		var moves []Move
-		if err := s.DB.Select(ctx, s.DB.Read, &moves, `SELECT * FROM order_history WHERE order_id = ? ORDER BY at, from_status`, int64(row.ID)); err != nil {
+		if err := s.DB.Select(ctx, s.DB.Read, &moves, `SELECT * FROM order_move WHERE order_id = ? ORDER BY id`, int64(row.ID)); err != nil {
 			return nil, err
 		}
 		v.History = append([]Move{row.first()}, moves...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect"
 
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/store"
@@ -30,6 +31,17 @@ func findByID(ctx context.Context, db *store.DB, q store.Querier, orderID id.ID)
 		return nil, nil
 	}
 	return o, err
+}
+
+// current reads a row as it stands now: in a transaction of MySQL's a plain read may show it as it stood when the
+// transaction began to read.
+func current(ctx context.Context, db *store.DB, tx bun.Tx, orderID id.ID) (*Order, error) {
+	query := `SELECT * FROM orders WHERE id = ?`
+	if tx.Dialect().Name() == dialect.MySQL {
+		query += ` FOR UPDATE`
+	}
+	o := &Order{}
+	return o, db.Get(ctx, tx, o, query, int64(orderID))
 }
 
 // existing returns the rows of those reservations that have one, with status and slot only.

@@ -135,6 +135,11 @@ func TakeStock(ctx context.Context, q store.Querier, saleID id.ID, n, now int64)
 	return got == 1, err
 }
 
+// ReturnStock raises the stock by n units that were taken and are not wanted any more.
+func ReturnStock(ctx context.Context, q store.Querier, saleID id.ID, n, now int64) error {
+	return store.Exec(ctx, q, `UPDATE sale SET stock = stock + ?, updated_at = ? WHERE id = ?`, n, now, int64(saleID))
+}
+
 // ReleaseStock raises (or, with a negative delta, lowers) both what is left and what was ever released; false = the
 // stock left does not cover the reduction.
 func ReleaseStock(ctx context.Context, q store.Querier, saleID id.ID, delta, now int64) (bool, error) {
@@ -167,14 +172,16 @@ func RaiseEpoch(ctx context.Context, q store.Querier, saleID id.ID) (epoch int64
 
 // Title is what an order shows of its voucher.
 type Title struct {
-	ID     id.ID
-	Title  string
-	ShopID id.ID
+	ID        id.ID
+	Title     string
+	ShopID    id.ID
+	FaceValue money.Fen
+	ValidDays int // how long it can be used after it was bought
 }
 
 // FindTitle returns ErrNotFound if there is no such voucher.
 func FindTitle(ctx context.Context, db *store.DB, q store.Querier, voucherID id.ID) (t Title, err error) {
-	err = db.Get(ctx, q, &t, `SELECT id, title, shop_id FROM voucher WHERE id = ?`, int64(voucherID))
+	err = db.Get(ctx, q, &t, `SELECT id, title, shop_id, face_value, valid_days FROM voucher WHERE id = ?`, int64(voucherID))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotFound
 	}
@@ -187,7 +194,7 @@ func FindTitles(ctx context.Context, q store.Querier, ids []id.ID) ([]Title, err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	err := q.NewSelect().Table("voucher").Column("id", "title", "shop_id").Where("id IN (?)", bun.List(ids)).Scan(ctx, &found)
+	err := q.NewSelect().Table("voucher").Column("id", "title", "shop_id", "face_value", "valid_days").Where("id IN (?)", bun.List(ids)).Scan(ctx, &found)
 	return found, err
 }
 
