@@ -213,12 +213,8 @@ func (c *crowd) judge(db *store.DB, bound time.Duration, instances ...*server) *
 	sale := w.Sales[c.sale]
 	sale.Gate, sale.Held, sale.AtRest = last.Gate.Stock, last.Gate.Orders, last.AtRest
 	w.Sales[c.sale] = sale
-	owners := map[string]*buyer{}
-	for _, b := range c.buyers {
-		owners[b.id] = b
-	}
-	told := c.Told()
-	var mu sync.Mutex
+	owners, told := c.owners(), c.Told()
+	var mu sync.Mutex // guards w.Shown
 	for _, s := range instances {
 		each(len(told), func(i int) {
 			status, known := s.shown(c.t.Context(), owners[told[i].User].token, told[i].OrderID)
@@ -242,6 +238,10 @@ func (c *crowd) rest(deadline time.Time, instances []*server) (last inspection) 
 	operator := ""
 	for quiet := 0; quiet < 2; {
 		if time.Now().After(deadline) {
+			for i, s := range instances {
+				a, err := s.try("GET", "/api/v1/console/sales/"+c.sale, operator, "")
+				c.t.Logf("instance %d sees no rest: %s %v", i+1, a.Text, err)
+			}
 			last.AtRest = false
 			return last
 		}
@@ -277,6 +277,15 @@ func (s *server) operator() string {
 func (s *server) look(operator, saleID string) (i inspection, ok bool) {
 	a, err := s.try("GET", "/api/v1/console/sales/"+saleID, operator, "")
 	return i, err == nil && a.Status == 200 && json.Unmarshal([]byte(a.Text), &i) == nil
+}
+
+// owners finds buyers by their user ids.
+func (c *crowd) owners() map[string]*buyer {
+	owners := map[string]*buyer{}
+	for _, b := range c.buyers {
+		owners[b.id] = b
+	}
+	return owners
 }
 
 // mustHold judges and fails the test if a promise was broken. It returns the report for what else a test expects.
