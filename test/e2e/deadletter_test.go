@@ -27,7 +27,7 @@ type operated struct {
 	token  string
 }
 
-// onOperated runs a test in both modes. The first server writes no orders: its consumer is stopped. Nothing is sent again
+// onOperated runs a test in both modes, on each queue. The first server writes no orders: its consumer is stopped. Nothing is sent again
 // meanwhile by itself, so that each order dies once.
 func onOperated(t *testing.T, test func(t *testing.T, o *operated)) {
 	t.Run("embedded", func(t *testing.T) {
@@ -44,15 +44,20 @@ func onOperated(t *testing.T, test func(t *testing.T, o *operated)) {
 		t.Cleanup(func() { _ = o.db.Close() })
 		test(t, o)
 	})
-	t.Run("production", func(t *testing.T) {
-		w := production(t)
-		o := &operated{flags: w.flags, db: w.db}
-		o.launch = func(args ...string) *server {
-			return w.launch(t, binary(t, ""), nil, append(args, "--dead-letter-retry", "1h", "--sweep-after", "1m")...)
-		}
-		o.server = o.launch("--writers", "0")
-		test(t, o)
-	})
+	for name, queue := range map[string]func(t *testing.T) *town{
+		"rabbit":  production,
+		"streams": func(t *testing.T) *town { return production(t).streaming(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := queue(t)
+			o := &operated{flags: w.flags, db: w.db}
+			o.launch = func(args ...string) *server {
+				return w.launch(t, binary(t, ""), nil, append(args, "--dead-letter-retry", "1h", "--sweep-after", "1m")...)
+			}
+			o.server = o.launch("--writers", "0")
+			test(t, o)
+		})
+	}
 }
 
 // startConsuming replaces the server by one that writes orders.
