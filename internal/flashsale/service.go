@@ -172,6 +172,9 @@ func (s *Service) handOver(ctx context.Context, r order.Reservation) (id.ID, err
 		return s.refused(ctx, r, err)
 	}
 	s.Metrics.unknown.Inc()
+	if failpoint.On(failpoint.RollbackUnknown) {
+		return 0, ErrBusy.With(errors.Join(err, s.Release(context.WithoutCancel(ctx), r.SaleID, r.OrderID, true)))
+	}
 	if s.AcceptUnknown {
 		return r.OrderID, nil
 	}

@@ -13,6 +13,7 @@ const (
 	AckBeforeCommit    = "ack_before_commit"    // the broker forgets a batch which the writer then loses
 	ReleaseTwice       = "release_twice"        // a returned unit is given back to the gate twice
 	IgnoreEnd          = "ignore_end"           // the gate admits after the sale's end
+	RollbackUnknown    = "rollback_unknown"     // a hand-over without an answer is taken for refused, and its unit given back
 	AcceptWithoutQueue = "accept_without_queue" // the buyer is told an order id that was never handed over
 	FailSome           = "fail_some"            // the writer takes every third batch row by row and refuses every tenth row, so that units return
 )
