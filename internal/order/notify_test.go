@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,8 +41,23 @@ func TestWebhookSignatureOfTheSpecification(t *testing.T) {
 // receiver is a webhook server whose answers the test chooses.
 type receiver struct {
 	*httptest.Server
-	answer func(w http.ResponseWriter, r *http.Request)
-	got    []received // only one notification is under way at a time
+
+	mu     sync.Mutex
+	answer func(w http.ResponseWriter, r *http.Request) // guarded by mu
+	got    []received                                   // guarded by mu
+}
+
+// will sets the answers to come and forgets what has been received.
+func (rc *receiver) will(answer func(http.ResponseWriter, *http.Request)) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.answer, rc.got = answer, nil
+}
+
+func (rc *receiver) all() []received {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	return slices.Clone(rc.got)
 }
 
 type received struct {
@@ -55,8 +72,11 @@ func newReceiver(t *testing.T) *receiver {
 		if err != nil || r.Method != http.MethodPost {
 			t.Error(r.Method, err)
 		}
+		rc.mu.Lock()
 		rc.got = append(rc.got, received{r.Header, body})
-		rc.answer(w, r)
+		answer := rc.answer
+		rc.mu.Unlock()
+		answer(w, r)
 	}))
 	t.Cleanup(rc.Close)
 	return rc
@@ -101,20 +121,21 @@ func verdictOf(t *testing.T, verdicts []queue.Verdict) (v verdictSeen) {
 func TestWebhookArrives(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		rc := newReceiver(t)
-		rc.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+		rc.will(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 		n := notifier(t, db, rc.URL)
 		for attempt := range 2 {
 			if v := verdictOf(t, n.Handle(t.Context(), event(attempt))); !v.acked {
 				t.Fatalf("%+v", v)
 			}
 		}
-		first, second := rc.got[0], rc.got[1]
+		got := rc.all()
+		first, second := got[0], got[1]
 		if string(first.body) != string(second.body) || first.header.Get("webhook-id") != "event-1" || second.header.Get("webhook-id") != "event-1" {
 			t.Errorf("the second attempt differs: %s %s", first.body, second.body)
 		}
-		var got Notification
-		if err := json.Unmarshal(first.body, &got); err != nil || got.ID != "event-1" || got.Type != "order.created" || len(got.Orders) != 1 || got.Orders[0].OrderID != 77 ||
-			got.Orders[0].SaleID != 42 || got.Orders[0].UserID != id.ID(3) || got.Orders[0].Amount != 4750 {
+		var posted Notification
+		if err := json.Unmarshal(first.body, &posted); err != nil || posted.ID != "event-1" || posted.Type != "order.created" || len(posted.Orders) != 1 || posted.Orders[0].OrderID != 77 ||
+			posted.Orders[0].SaleID != 42 || posted.Orders[0].UserID != id.ID(3) || posted.Orders[0].Amount != 4750 {
 			t.Errorf("%s (%v)", first.body, err)
 		}
 		if strings.Contains(string(first.body), "request-1") {
@@ -172,10 +193,10 @@ func TestWebhookFails(t *testing.T) {
 		"an endless answer is cut":   {endless, 0, 0}, // 200
 	} {
 		t.Run(name, func(t *testing.T) {
-			rc.answer, rc.got = tc.answer, nil
+			rc.will(tc.answer)
 			v := verdictOf(t, n.Handle(t.Context(), event(tc.attempts)))
-			if len(rc.got) != 1 {
-				t.Errorf("asked %d times", len(rc.got))
+			if n := len(rc.all()); n != 1 {
+				t.Errorf("asked %d times", n)
 			}
 			switch {
 			case name == "an endless answer is cut":
@@ -205,13 +226,13 @@ func endless(w http.ResponseWriter, r *http.Request) {
 func TestWebhookHangs(t *testing.T) {
 	rc := newReceiver(t)
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
-	rc.answer = func(_ http.ResponseWriter, r *http.Request) {
+	rc.will(func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		select {
 		case <-release:
 		case <-r.Context().Done():
 		}
-	}
+	})
 	n := notifier(t, storetest.SQLite(t), rc.URL)
 	n.Sender.(*WebhookSender).client.Timeout = 50 * time.Millisecond
 	if v := verdictOf(t, n.Handle(t.Context(), event(0))); v.retry != time.Second {
