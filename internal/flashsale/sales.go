@@ -304,6 +304,9 @@ func (s *Service) mine(ctx context.Context, saleID, userID id.ID) ([]order.Order
 	return append(mine, rows...), nil
 }
 
+// standingTimeout is how long a page waits for the gate's own figures.
+const standingTimeout = 500 * time.Millisecond
+
 // dress adds shop, live stock and phase.
 func (s *Service) dress(ctx context.Context, offers []*voucher.Offer) ([]*Sale, error) {
 	shopIDs, saleIDs := make([]id.ID, len(offers)), make([]id.ID, len(offers))
@@ -314,7 +317,9 @@ func (s *Service) dress(ctx context.Context, offers []*voucher.Offer) ([]*Sale, 
 	if err != nil {
 		return nil, err
 	}
-	standings, err := s.Gate.Standings(ctx, saleIDs)
+	asking, cancel := context.WithTimeout(ctx, standingTimeout)
+	defer cancel()
+	standings, err := s.Gate.Standings(asking, saleIDs)
 	if err != nil { // SQL's stock will do
 		standings = make([]Standing, len(offers))
 	}
