@@ -18,6 +18,10 @@
 //	the process dies before the ack    the message comes again
 //	the commit's outcome is unknown    the ids are read again before anything else
 //	the database is away               the writer waits inside its batch; nothing is counted or dead-lettered for it
-//	a row is refused by a CHECK        three attempts, then the message becomes a dead letter and its units stay taken
+//	a lock is held, a deadlock         the same; the server gives up waiting before the writer gives up on the server
+//	the database refuses the row       three attempts, then the message becomes a dead letter and its units stay taken
 //	SQL has no stock for the unit      tombstone "sold_out", the unit goes back, counted as drift
+//
+// Nothing here takes a lease or a lock beyond its transaction (F29, F30): there is none that could run out while the
+// work goes on, or be given back by somebody who has lost it.
 package order
