@@ -78,10 +78,12 @@ const (
 	ReasonDropped = "dropped"  // the database refused the row, and its dead letter was given up
 )
 
-// TopicCreate carries reservations to the writer; TopicCreated tells that orders have been written.
+// TopicCreate carries reservations to the writer; TopicCreated tells that orders have been written; TopicCheck has the
+// Checker look at unpaid ones.
 const (
 	TopicCreate  = "voucher.order.create"
 	TopicCreated = "voucher.order.created"
+	TopicCheck   = "voucher.order.pay.check"
 )
 
 // Order is a row of the table orders. Times are Unix milliseconds.

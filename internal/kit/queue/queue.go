@@ -98,6 +98,9 @@ type Broker interface {
 	// Publish hands one message over. nil = it is durably in the queue; ErrRefused = certainly not; anything else,
 	// a timeout above all = unknown.
 	Publish(ctx context.Context, topic, messageID string, body []byte) error
+	// PublishAfter is Publish for a message that is delivered when delay has passed: never earlier, and later by what the
+	// broker's clock is coarse: at most the shortest pause it knows.
+	PublishAfter(ctx context.Context, topic, messageID string, body []byte, delay time.Duration) error
 	// Up reports, without a round trip, whether a message could be handed over now as far as this process knows. False
 	// is certain: Publish would answer ErrRefused.
 	Up() bool

@@ -1,9 +1,13 @@
 -- +goose Up
--- Tables only, and one index: a binary of the version before reads whole rows of orders and of sale, and a column that it
+-- Tables and indexes only: a binary of the version before reads whole rows of orders and of sale, and a column that it
 -- doesn't know would stop it. For the same reason moves get a table of their own; order_history, which never held a
 -- row, stays until no binary reads it.
 
 CREATE INDEX orders_due ON orders (status, pay_before);
+
+-- Delayed messages may be many: what is due must be found past them.
+CREATE INDEX queue_message_due ON queue_message (topic, visible_at);
+DROP INDEX queue_message_topic;
 
 -- Append-only, a line for each move; the beginning is the order's own row. An undone redemption enters paid a second
 -- time: what keeps a move from being repeated is the conditional update beside it, not a key here.
@@ -93,6 +97,9 @@ CREATE TABLE sandbox_trade (
   expires_at INTEGER NOT NULL,
   calls      INTEGER NOT NULL DEFAULT 0, -- back to the shop so far
   call_at    INTEGER, -- the next one; null = none
+  about      TEXT NOT NULL DEFAULT '', -- for the buyer's eyes
+  return_to  TEXT NOT NULL DEFAULT '', -- where the buyer goes afterwards
+  refunds    TEXT NOT NULL DEFAULT '', -- how refunds go: '' at once, or slow, unknown, refused
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -118,4 +125,6 @@ DROP TABLE payment;
 DROP TABLE redeem_code;
 DROP TABLE pay_check;
 DROP TABLE order_move;
+CREATE INDEX queue_message_topic ON queue_message (topic, id);
+DROP INDEX queue_message_due;
 DROP INDEX orders_due;

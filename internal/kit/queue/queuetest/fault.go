@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"tandian/internal/kit/queue"
 )
@@ -12,6 +13,7 @@ import (
 type Faulty struct {
 	queue.Broker
 	down      atomic.Bool
+	forgetful atomic.Bool
 	onPublish atomic.Pointer[func(deliver func() error) error]
 }
 
@@ -30,9 +32,25 @@ func (f *Faulty) SetDown(down bool) { f.down.Store(down) }
 // Up implements queue.Broker.
 func (f *Faulty) Up() bool { return !f.down.Load() && f.Broker.Up() }
 
+// SetForgetful makes the broker lose every delayed message that it is given from now on, and say that it has it.
+func (f *Faulty) SetForgetful(forgetful bool) { f.forgetful.Store(forgetful) }
+
 // Publish implements queue.Broker.
 func (f *Faulty) Publish(ctx context.Context, topic, messageID string, body []byte) error {
-	deliver := func() error { return f.Broker.Publish(context.WithoutCancel(ctx), topic, messageID, body) } // it may be late
+	return f.through(func() error { return f.Broker.Publish(context.WithoutCancel(ctx), topic, messageID, body) }) // it may be late
+}
+
+// PublishAfter implements queue.Broker.
+func (f *Faulty) PublishAfter(ctx context.Context, topic, messageID string, body []byte, delay time.Duration) error {
+	return f.through(func() error {
+		if f.forgetful.Load() {
+			return nil
+		}
+		return f.Broker.PublishAfter(context.WithoutCancel(ctx), topic, messageID, body, delay)
+	})
+}
+
+func (f *Faulty) through(deliver func() error) error {
 	if fault := f.onPublish.Load(); fault != nil {
 		return (*fault)(deliver)
 	}

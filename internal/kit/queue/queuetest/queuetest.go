@@ -87,6 +87,47 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 			t.Fatalf("came again after %v", gap)
 		}
 	})
+	t.Run("a delayed message comes when its time has come, and holds up no other", func(t *testing.T) {
+		h := open(t)
+		// The shortest pause that a broker under test knows is at most 100 ms. 550 is no sum of few of them.
+		delays := []time.Duration{550 * time.Millisecond, 50 * time.Millisecond, 0}
+		begun := time.Now()
+		for i, delay := range delays {
+			if err := h.Broker.PublishAfter(t.Context(), "a", fmt.Sprintf("a-%d", i), []byte(body(i)), delay); err != nil {
+				t.Fatal(err)
+			}
+		}
+		type delivery struct {
+			message queue.Message
+			at      time.Time
+		}
+		seen := make(chan delivery, 10)
+		stop := consume(t, h.Broker, "a", queue.Batch{Max: 1}, func(batch []queue.Message) []queue.Verdict {
+			seen <- delivery{batch[0], time.Now()}
+			return []queue.Verdict{queue.Ack()}
+		})
+		for _, i := range []int{2, 1, 0} {
+			d := receive(t, seen)
+			if d.message.ID != fmt.Sprintf("a-%d", i) || string(d.message.Body) != body(i) || d.message.Attempts != 0 {
+				t.Errorf("got %q of %d attempts, want a-%d", d.message.ID, d.message.Attempts, i)
+			}
+			if gap := d.at.Sub(begun); gap < delays[i] {
+				t.Errorf("a message delayed by %v came after %v", delays[i], gap)
+			}
+		}
+		stop()
+		depth(t, h.Broker, "a", 0)
+	})
+	t.Run("a delayed message outlives its publisher", func(t *testing.T) {
+		h := open(t)
+		if err := h.Broker.PublishAfter(t.Context(), "a", "a-1", []byte(body(1)), 400*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		got := newTally()
+		stop := consume(t, h.Reopen(), "a", queue.Batch{Max: 5}, got.ack)
+		got.wait(t, 1)
+		stop()
+	})
 	t.Run("a requeue comes again, uncounted", func(t *testing.T) {
 		h := open(t)
 		publish(t, h.Broker, "a", 1)

@@ -4,7 +4,7 @@
 //	Publish ─► writer ─► exchange ─► queue ─► consumer ─► handler ─► ack
 //	  ▲          │                     ▲          │
 //	  └─ confirm, return, nack         │          ├─ retry: published to a delay queue, then acked
-//	                                   └── TTL ───┘
+//	                                   └── TTL ───┘   (where PublishAfter begins, too)
 //	                                              └─ dead: kept by Options.DeadLetter, then acked
 //	                                                 or parked in the dead letter queue until that works
 //

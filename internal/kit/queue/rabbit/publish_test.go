@@ -169,7 +169,7 @@ func TestOrdersHasTheTopicsOfThePipeline(t *testing.T) {
 	for _, r := range rabbit.Orders().Routes {
 		topics = append(topics, r.Topic)
 	}
-	if want := []string{order.TopicCreate, order.TopicCreated}; !slices.Equal(topics, want) {
+	if want := []string{order.TopicCreate, order.TopicCreated, order.TopicCheck}; !slices.Equal(topics, want) {
 		t.Fatalf("%v, want %v", topics, want)
 	}
 }

@@ -117,6 +117,12 @@ func (b *Broker) Server() string {
 
 // Publish implements queue.Broker.
 func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []byte) error {
+	return b.PublishAfter(ctx, topic, messageID, body, 0)
+}
+
+// PublishAfter implements queue.Broker. A delay that is no level of the topic's is waited for in several of them, one
+// after the other; the last may be too long by less than the shortest level.
+func (b *Broker) PublishAfter(ctx context.Context, topic, messageID string, body []byte, delay time.Duration) error {
 	route, ok := b.Topology.topic(topic)
 	switch {
 	case !ok:
@@ -125,7 +131,13 @@ func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []by
 		return fmt.Errorf("publish to %s: %w", topic, refused("the message id is too long"))
 	}
 	m := queue.Message{ID: messageID, Body: body, At: b.Now()}
-	if err := b.publisher.send(ctx, route.Exchange, route.Key, b.seal.publishing(topic, m, 0)); err != nil {
+	exchange, key, left := route.Exchange, route.Key, time.Duration(0)
+	if delay > 0 {
+		var level time.Duration
+		level, left = route.level(delay)
+		exchange, key = "", route.delayQueue(level)
+	}
+	if err := b.publisher.send(ctx, exchange, key, b.seal.publishing(topic, m, left)); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	return nil

@@ -16,7 +16,8 @@ type Route struct {
 	Key      string
 	Queue    string // the only one bound to the key: with two, a nack no longer means "not queued"
 
-	// A retry waits in the delay queue of the shortest level that is long enough; its name is Delay and the level.
+	// What has to wait does so in delay queues, one for each level and named Delay and the level: first in that of the
+	// longest level that isn't too long, then in the next for what is left.
 	Delay  string
 	Levels []time.Duration // ascending
 
@@ -34,12 +35,15 @@ type Topology struct {
 // Orders is the topology of the order pipeline.
 func Orders() Topology {
 	levels := []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 15 * time.Second, time.Minute}
+	checks := []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute, 10 * time.Minute}
 	return Topology{
 		Routes: []Route{
 			{Topic: "voucher.order.create", Exchange: "order.event.exchange", Key: "voucher.order.create", Queue: "voucher.order.create.queue",
 				Delay: "voucher.order.create.delay.", Levels: levels},
 			{Topic: "voucher.order.created", Exchange: "order.event.exchange", Key: "voucher.order.created", Queue: "voucher.order.notify.queue",
 				Delay: "voucher.order.notify.delay.", Levels: levels},
+			{Topic: "voucher.order.pay.check", Exchange: "order.delay.exchange", Key: "voucher.order.pay.check", Queue: "voucher.order.pay.check.queue",
+				Delay: "voucher.order.pay.delay.", Levels: checks},
 		},
 		DeadExchange: "order.dlx.exchange",
 		DeadQueue:    "voucher.order.dlq",
@@ -90,15 +94,15 @@ func (t Topology) topic(name string) (Route, bool) {
 // delayQueue is where a retry waits for a level.
 func (r Route) delayQueue(level time.Duration) string { return r.Delay + level.String() }
 
-// level returns the shortest level that holds a pause and what is left of the pause after it: nothing, unless the
-// pause is longer than all of them.
+// level returns the level that a pause begins with and what is left of the pause after it.
 func (r Route) level(pause time.Duration) (level, left time.Duration) {
-	for _, level = range r.Levels {
-		if level >= pause {
-			return level, 0
+	level = r.Levels[0]
+	for _, longer := range r.Levels[1:] {
+		if longer <= pause {
+			level = longer
 		}
 	}
-	return level, pause - level
+	return level, max(0, pause-level)
 }
 
 const (

@@ -57,9 +57,14 @@ func (b *Broker) topic(name string) *topic {
 
 // Publish implements queue.Broker.
 func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []byte) error {
+	return b.PublishAfter(ctx, topic, messageID, body, 0)
+}
+
+// PublishAfter implements queue.Broker.
+func (b *Broker) PublishAfter(ctx context.Context, topic, messageID string, body []byte, delay time.Duration) error {
 	now := store.Millis(b.now())
 	err := store.Exec(ctx, b.db.Write, `INSERT INTO queue_message (topic, message_id, body, visible_at, created_at) VALUES (?, ?, ?, ?, ?)`,
-		topic, messageID, body, now, now)
+		topic, messageID, body, now+max(0, delay.Milliseconds()), now)
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
@@ -119,13 +124,13 @@ type row struct {
 	CreatedAt     int64
 }
 
-// take reads the oldest rows that are due and with nobody, and marks them as in flight.
+// take reads the rows that are due for longest and with nobody, and marks them as in flight.
 func (b *Broker) take(ctx context.Context, name string, t *topic, most int) ([]row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var rows []row
-	// Rows in flight are few and old: reading past them costs at most one batch per consumer.
-	err := b.db.Select(ctx, b.db.Read, &rows, `SELECT id, message_id, body, attempts, created_at FROM queue_message WHERE topic = ? AND visible_at <= ? ORDER BY id LIMIT ?`,
+	// Rows in flight are few and due for long: reading past them costs at most one batch per consumer.
+	err := b.db.Select(ctx, b.db.Read, &rows, `SELECT id, message_id, body, attempts, created_at FROM queue_message WHERE topic = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?`,
 		name, store.Millis(b.now()), most+len(t.inFlight))
 	if err != nil {
 		if ctx.Err() != nil {

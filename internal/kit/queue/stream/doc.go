@@ -2,6 +2,7 @@
 // Streams. And it is the one broker to which another script of the same Redis may append: what a sale's gate admits is
 // in the queue by the same step, so that there is no hand-over that could fail.
 //
+//	PublishAfter ─────► queue:{topic}:delayed ─► (when due) the end of queue:{topic}
 //	Publish ──────────► queue:{topic} ─┐            ┌─ ack: deleted
 //	                                   ├─► take ─► handler ─ retry ─► queue:{topic}:delayed ─► (when due) back to the end
 //	a gate's script ──► {sale:42}:stream            ├─ dead: kept by Options.DeadLetter, then deleted

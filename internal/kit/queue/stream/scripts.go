@@ -12,6 +12,9 @@ var luaCommon string
 //go:embed lua/append.lua
 var luaAppend string
 
+//go:embed lua/delay.lua
+var luaDelay string
+
 //go:embed lua/take.lua
 var luaTake string
 
@@ -39,6 +42,7 @@ var luaRemove string
 // None of these is sent again by the client when a reply is lost.
 var (
 	appendScript  = rueidis.NewLuaScript(luaAppend)
+	delayScript   = rueidis.NewLuaScript(luaCommon + luaDelay)
 	takeScript    = rueidis.NewLuaScript(luaCommon + luaTake)
 	settleScript  = rueidis.NewLuaScript(luaCommon + luaSettle)
 	renewScript   = rueidis.NewLuaScript(luaRenew)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,6 +105,24 @@ func (b *Broker) Up() bool { return !b.down.Load() }
 
 // Publish implements queue.Broker.
 func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []byte) error {
+	return b.publish(ctx, topic, func(ctx context.Context) error {
+		return appendScript.Exec(ctx, b.Client, []string{Key(topic)}, []string{Bell(topic), messageID, string(body)}).Error()
+	})
+}
+
+// PublishAfter implements queue.Broker.
+func (b *Broker) PublishAfter(ctx context.Context, topic, messageID string, body []byte, delay time.Duration) error {
+	if delay <= 0 {
+		return b.Publish(ctx, topic, messageID, body)
+	}
+	pause := strconv.FormatInt(delay.Milliseconds()+1, 10) // of which Redis's clock may have used up a part
+	return b.publish(ctx, topic, func(ctx context.Context) error {
+		return delayScript.Exec(ctx, b.Client, withDelayed(Key(topic)), []string{messageID, string(body), pause}).Error()
+	})
+}
+
+// publish runs a script that takes a message.
+func (b *Broker) publish(ctx context.Context, topic string, script func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
@@ -112,7 +131,7 @@ func (b *Broker) Publish(ctx context.Context, topic, messageID string, body []by
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.PublishTimeout)
 	defer cancel()
-	err := appendScript.Exec(ctx, b.Client, []string{Key(topic)}, []string{Bell(topic), messageID, string(body)}).Error()
+	err := script(ctx)
 	switch {
 	case err == nil:
 		return nil
