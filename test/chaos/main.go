@@ -14,12 +14,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 func main() {
@@ -30,6 +33,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "what is drawn depends on it alone; 0 draws one")
 	flag.StringVar(&o.stores, "stores", os.Getenv("TANDIAN_CHAOS_STORES"), "folder of scripts/services in which the stores are found, or left, running")
 	flag.Parse()
+	hush()
 	o.brokers = []string{*broker}
 	if *broker == "all" {
 		o.brokers = brokers
@@ -58,3 +62,6 @@ func (o *options) main(ctx context.Context, errOut io.Writer) int {
 	}
 	return 0
 }
+
+// hush keeps the MySQL driver from telling of connections that we have cut ourselves.
+func hush() { _ = mysql.SetLogger(log.New(io.Discard, "", 0)) }

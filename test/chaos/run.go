@@ -1,17 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +56,13 @@ func (t *total) String() string {
 		t.cycles, t.attempted, t.ok, t.fail, t.info, t.recovered, t.lost, t.ghost, t.duplicated, t.slowest.Seconds(), t.broken)
 }
 
-// run does all cycles. It returns errBroken if one of them was.
+// lab is what cycles run on.
+type lab struct {
+	dir, exe string
+	stores   func(ctx context.Context) (*stores, error) // started when first asked for
+}
+
+// run does all cycles on a lab of its own. It returns errBroken if one of them was.
 func (o *options) run(ctx context.Context) (err error) {
 	root, err := findRoot()
 	if err != nil {
@@ -74,60 +79,51 @@ func (o *options) run(ctx context.Context) (err error) {
 			fmt.Fprintln(o.out, "logs and histories are in", dir)
 		}
 	}()
+	l := lab{dir: dir, exe: filepath.Join(dir, "tandian")}
 	fmt.Fprintf(o.out, "seed %d, commit %s\n", o.seed, commit(ctx, root))
-	exe := filepath.Join(dir, "tandian")
-	if err := build(ctx, root, exe, ""); err != nil {
+	if err := build(ctx, root, l.exe, ""); err != nil {
 		return err
 	}
-	s, done, err := o.openStores(ctx, root, dir)
-	defer func() { err = errors.Join(err, done(context.WithoutCancel(ctx))) }()
-	if err != nil {
-		return err
+	s := &stores{root: root, dir: cmp.Or(o.stores, filepath.Join(dir, "stores"))}
+	l.stores = func(ctx context.Context) (*stores, error) { return s, s.up(ctx, allStores...) }
+	if o.stores == "" {
+		defer func() { err = errors.Join(err, s.down(context.WithoutCancel(ctx))) }()
 	}
-	began, all := time.Now(), map[string]*total{}
+	began := time.Now()
+	err = o.loop(ctx, l)
+	fmt.Fprintf(o.out, "seed %d, commit %s, %s\n", o.seed, commit(ctx, root), time.Since(began).Round(time.Second))
+	return err
+}
+
+// loop shares the cycles out to the brokers and sums up. It returns errBroken if a cycle was.
+func (o *options) loop(ctx context.Context, l lab) error {
+	broken := 0
+	var sums []string
 	for i, broker := range o.brokers {
 		share := o.cycles / len(o.brokers)
 		if i < o.cycles%len(o.brokers) {
 			share++
 		}
-		all[broker] = &total{}
-		if err := o.block(ctx, broker, share, dir, exe, s, all[broker]); err != nil {
+		var sum total
+		if err := o.block(ctx, broker, share, l, &sum); err != nil {
 			return err
 		}
+		broken += sum.broken
+		sums = append(sums, broker+": "+sum.String())
 	}
-	broken := 0
-	for _, broker := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(o.out, "%s: %s\n", broker, all[broker])
-		broken += all[broker].broken
-	}
-	fmt.Fprintf(o.out, "seed %d, commit %s, %s\n", o.seed, commit(ctx, root), time.Since(began).Round(time.Second))
+	fmt.Fprintln(o.out, strings.Join(sums, "\n"))
 	if broken > 0 {
 		return errBroken
 	}
 	return nil
 }
 
-// openStores starts what the brokers need. done must be called in any case.
-func (o *options) openStores(ctx context.Context, root, dir string) (s *stores, done func(context.Context) error, err error) {
-	s = &stores{root: root, dir: o.stores}
-	done = s.down
-	if s.dir != "" {
-		done = func(context.Context) error { return nil }
-	} else {
-		s.dir = filepath.Join(dir, "stores")
-	}
-	if !slices.ContainsFunc(o.brokers, func(b string) bool { return b != brokerSQL }) {
-		return s, func(context.Context) error { return nil }, nil
-	}
-	return s, done, s.up(ctx, redis, mariadb, rabbitmq)
-}
-
 // block does the cycles of one broker, and looks in the end whether anything has moved in its sales since.
-func (o *options) block(ctx context.Context, broker string, n int, dir, exe string, s *stores, sum *total) (err error) {
+func (o *options) block(ctx context.Context, broker string, n int, l lab, sum *total) (err error) {
 	if n == 0 {
 		return nil
 	}
-	w, err := openTown(ctx, broker, dir, exe, s)
+	w, err := l.openTown(ctx, broker)
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err != nil {
 		return err

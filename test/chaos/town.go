@@ -44,18 +44,20 @@ type town struct {
 
 type buyer struct{ token, id string }
 
-// openTown starts the instances on stores that run, and makes the buyers. close must be called in any case.
-func openTown(ctx context.Context, broker, dir, exe string, s *stores, env ...string) (w *town, err error) {
-	w = &town{broker: broker, dir: filepath.Join(dir, broker), stores: s,
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+// openTown starts the instances, and makes the buyers. close must be called in any case.
+func (l lab) openTown(ctx context.Context, broker string, env ...string) (w *town, err error) {
+	w = &town{broker: broker, dir: filepath.Join(l.dir, broker), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	flags := []string{"--limit-ip", "1000000", "--limit-user", "100000", "--sweep-after", "2s", "--pay-window", "24h"}
 	if broker != brokerSQL {
+		if w.stores, err = l.stores(ctx); err != nil {
+			return w, err
+		}
 		if err := w.openStores(ctx); err != nil {
 			return w, err
 		}
 	}
 	for i := range instances(broker) {
-		a := &instance{name: fmt.Sprint("app", i+1), path: exe, env: env}
+		a := &instance{name: fmt.Sprint("app", i+1), path: l.exe, env: env}
 		a.dir, a.args = filepath.Join(w.dir, a.name), flags
 		w.instances = append(w.instances, a)
 		if broker != brokerSQL {
@@ -103,7 +105,17 @@ func (w *town) openStores(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return w.command(ctx, "FLUSHALL").Error()
+	if err := w.command(ctx, "FLUSHALL").Error(); err != nil || w.broker != brokerRabbit {
+		return err
+	}
+	return w.channel(func(ch *amqp.Channel) error {
+		r := createRoute()
+		if _, err := ch.QueueDeclarePassive(r.Queue, true, false, false, false, nil); err != nil {
+			return nil // there is none yet
+		}
+		_, err := ch.QueuePurge(r.Queue, false)
+		return err
+	})
 }
 
 // connect gives the instance lines of its own to the stores.
@@ -123,9 +135,10 @@ func (w *town) connect(a *instance) error {
 	}
 	w.lines = append(w.lines, lines)
 	dsn.Addr, dsn.User, dsn.Passwd, dsn.DBName = lines[mariadb].addr(), w.sqlUser, "chaos", w.database
-	a.args = append(a.args[:len(a.args):len(a.args)], "--mysql-dsn", dsn.FormatDSN(), "--redis-addr", lines[redis].addr(), "--broker", w.broker)
+	a.args = append(a.args[:len(a.args):len(a.args)], "--mysql-dsn", dsn.FormatDSN(), "--redis-addr", lines[redis].addr(), "--broker", w.broker,
+		"--message-secret", "0123456789abcdef0123456789abcdef")
 	if w.broker == brokerRabbit {
-		a.args = append(a.args, "--rabbitmq-url", strings.Replace(w.stores.rabbit, broker, lines[rabbitmq].addr(), 1), "--message-secret", "0123456789abcdef0123456789abcdef")
+		a.args = append(a.args, "--rabbitmq-url", strings.Replace(w.stores.rabbit, broker, lines[rabbitmq].addr(), 1))
 	}
 	return nil
 }

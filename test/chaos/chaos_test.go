@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// shared is what the tests of this package run on. The stores start at once, for RabbitMQ takes its time.
+var shared struct {
+	lab
+	root string
+}
+
+func TestMain(m *testing.M) {
+	hush()
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tandian-chaos-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		if shared.root, err = findRoot(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		s := &stores{root: shared.root, dir: filepath.Join(dir, "stores")}
+		up := sync.OnceValue(func() error { return s.up(context.Background(), allStores...) })
+		shared.lab = lab{dir: dir, stores: func(context.Context) (*stores, error) { return s, up() }}
+		var starting sync.WaitGroup
+		if wanted() {
+			starting.Go(func() { _ = up() }) // whoever needs them is told
+		}
+		code := m.Run()
+		starting.Wait()
+		if err := s.down(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return code
+	}())
+}
+
+// wanted reports whether the production mode is to be tested: by whoever has stores of some kind.
+func wanted() bool { return os.Getenv("TANDIAN_RABBITMQ_URL") != "" && !testing.Short() }
+
+// with returns a lab of the test's own, with the program built with tags.
+func with(t *testing.T, tags string) lab {
+	t.Helper()
+	l := shared.lab
+	l.dir = t.TempDir()
+	l.exe = filepath.Join(shared.dir, "tandian-"+tags)
+	if err := builds[tags](); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var builds = map[string]func() error{
+	"": sync.OnceValue(func() error {
+		return build(context.Background(), shared.root, filepath.Join(shared.dir, "tandian-"), "")
+	}),
+	"fault": sync.OnceValue(func() error {
+		return build(context.Background(), shared.root, filepath.Join(shared.dir, "tandian-fault"), "fault")
+	}),
+}
+
+// A few cycles of the loop on each broker (B2; make chaos does more).
+func TestChaosShort(t *testing.T) {
+	if !wanted() {
+		t.Skip(`no stores; run: eval "$(scripts/services up)"`)
+	}
+	var out strings.Builder
+	o := options{brokers: brokers, cycles: shortCycles, from: 1, seed: shortSeed, out: &out}
+	err := o.loop(t.Context(), with(t, ""))
+	t.Log("seed ", o.seed, "\n", out.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What TestChaosShort does. The seed was chosen for the variety of its levers, and none of them needs RabbitMQ to start.
+const (
+	shortCycles = 6
+	shortSeed   = 1
+)
+
+// Check the checker: each fault, switched on in the product itself, must be caught, by the invariant that it breaks.
+// Without a fault the same sales are sound.
+func TestCheckerCatchesSeededFaults(t *testing.T) {
+	named := func(name string) *lever {
+		return &levers[slices.IndexFunc(levers, func(l lever) bool { return l.name == name })]
+	}
+	for fault, tc := range map[string]struct {
+		broker, invariant string
+		change            func(p *plan)
+	}{
+		"none":                    {brokerSQL, "", func(*plan) {}},
+		"skip_unique":             {brokerSQL, "I2", func(*plan) {}},
+		"release_twice,fail_some": {brokerSQL, "I4", func(*plan) {}},
+		"ignore_end":              {brokerSQL, "I10", func(p *plan) { p.ends = time.Second }},
+		"ack_before_commit": {brokerSQL, "I6", func(p *plan) {
+			p.pulls = []pull{{lever: named("kill"), at: 2 * time.Second}}
+		}},
+		"rollback_unknown": {brokerRabbit, "I7", func(p *plan) {
+			frozen := *named("freeze") // of an instance; the stores' one comes second
+			frozen.onApp, frozen.pull = false, freezeStore
+			p.pulls = []pull{{lever: &frozen, store: rabbitmq, at: 500 * time.Millisecond, for_: 2500 * time.Millisecond}}
+		}},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			if tc.broker != brokerSQL && !wanted() {
+				t.Skip(`no stores; run: eval "$(scripts/services up)"`)
+			}
+			w, err := with(t, "fault").openTown(t.Context(), tc.broker, "FAILPOINT="+fault)
+			defer func() {
+				if err := w.close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := draw(1, tc.broker, 1)
+			p.stock, p.limit, p.begins, p.ends, p.pulls = buyers*2/3, 1, -time.Second, time.Hour, nil
+			tc.change(p)
+			v, _, err := w.run(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(v)
+			if caught := tc.invariant != "" && v.Broken(tc.invariant); caught == (fault == "none") || fault == "none" && v.broken() {
+				t.Errorf("%q must break %q", fault, tc.invariant)
+			}
+		})
+	}
+}
+
+// A run that can't be done ends with a code of its own, which is not that of a broken promise.
+func TestUnknownBroker(t *testing.T) {
+	var out strings.Builder
+	o := options{brokers: []string{"kafka"}, out: &out}
+	if code := o.main(t.Context(), &out); code != 2 || !strings.Contains(out.String(), "kafka") {
+		t.Errorf("%d %s", code, &out)
+	}
+}
