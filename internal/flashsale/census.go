@@ -11,7 +11,8 @@ import (
 // listed, so that an order which comes or goes meanwhile may be in the list or not. Both gates implement it.
 type Census interface {
 	// Held calls each for every order that a loaded sale's gate holds, and whether it has no row as far as the gate
-	// knows; the same order may come twice. Of a sale that is not loaded it lists what can be read.
+	// knows; the same order may come twice. Of a sale that is not loaded, and of one whose records somebody has changed
+	// by hand, it lists what can be read.
 	Held(ctx context.Context, saleID id.ID, each func(r order.Reservation, pending bool)) error
 }
 
@@ -53,14 +54,10 @@ func (g *RedisGate) Held(ctx context.Context, saleID id.ID, each func(r order.Re
 		}
 		for i := 0; i+1 < len(page.Elements); i += 2 {
 			orderID, err := id.Parse(page.Elements[i])
-			if err != nil {
-				return err
+			r, pending, err2 := recordAs(saleID, orderID, page.Elements[i+1])
+			if err == nil && err2 == nil {
+				each(r, pending)
 			}
-			r, pending, err := recordAs(saleID, orderID, page.Elements[i+1])
-			if err != nil {
-				return err
-			}
-			each(r, pending)
 		}
 		if cursor = page.Cursor; cursor == 0 {
 			return nil

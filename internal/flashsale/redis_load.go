@@ -107,26 +107,15 @@ func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
 // whether an order has a row meanwhile is for the caller to look up.
 func (g *RedisGate) Remains(ctx context.Context, saleID id.ID) ([]order.Reservation, error) {
 	var found []order.Reservation
-	for cursor := uint64(0); ; {
-		scan := g.client.B().Hscan().Key(saleKeys(saleID)[ordersKey]).Cursor(cursor).Count(entriesALoad).Build()
-		page, err := g.client.Do(ctx, scan).AsScanEntry()
-		if wrongType(err) {
-			return nil, nil
+	err := g.Held(ctx, saleID, func(r order.Reservation, pending bool) {
+		if pending {
+			found = append(found, r)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("remains of sale %d: %w", saleID, err)
-		}
-		for i := 0; i+1 < len(page.Elements); i += 2 {
-			orderID, err := id.Parse(page.Elements[i])
-			r, pending, err2 := recordAs(saleID, orderID, page.Elements[i+1])
-			if err == nil && err2 == nil && pending { // what can't be read is lost
-				found = append(found, r)
-			}
-		}
-		if cursor = page.Cursor; cursor == 0 {
-			return found, nil
-		}
+	})
+	if err != nil && !wrongType(err) {
+		return nil, fmt.Errorf("remains of sale %d: %w", saleID, err)
 	}
+	return found, nil
 }
 
 // streamKey is the stream that admit.lua appends to.

@@ -53,6 +53,7 @@ func TestDamagedGateIsLoadedAnew(t *testing.T) {
 		"stock of words":    {words: []string{"SET", "stock", "many"}},
 		"one order less":    {words: []string{"HDEL", "orders"}},
 		"no units":          {words: []string{"HDEL", "meta", "units"}},
+		"an older version":  {words: []string{"HDEL", "meta", "server"}}, // whose gates have none
 		"no limit":          {words: []string{"HDEL", "meta", "limit"}},
 		"meta is a string":  {words: []string{"SET", "meta", "x"}},
 		"stock is a list":   {words: []string{"RPUSH", "stock", "x"}},

@@ -115,7 +115,7 @@ type record struct {
 	pending bool
 }
 
-// recordsOf reads HMGET's answer about some orders of a sale; absent ones are left out.
+// recordsOf reads HMGET's answer about some orders of a sale; absent and unreadable ones are left out.
 func recordsOf(saleID id.ID, orders []string, res rueidis.RedisResult) ([]record, error) {
 	values, err := res.ToArray()
 	if err != nil {
@@ -124,15 +124,11 @@ func recordsOf(saleID id.ID, orders []string, res rueidis.RedisResult) ([]record
 	var found []record
 	for i, v := range values {
 		value, err := v.ToString()
-		if rueidis.IsRedisNil(err) {
-			continue
-		}
 		orderID, err2 := id.Parse(orders[i])
 		r, pending, err3 := recordAs(saleID, orderID, value)
-		if err := errors.Join(err, err2, err3); err != nil {
-			return nil, err
+		if errors.Join(err, err2, err3) == nil {
+			found = append(found, record{r, pending})
 		}
-		found = append(found, record{r, pending})
 	}
 	return found, nil
 }
