@@ -193,6 +193,25 @@ func (c *crowd) sample(db *store.DB) (stop func()) {
 	return stop
 }
 
+// watchGate looks at the gate all the time until the test ends: in a sale from which nothing comes back, it never offers
+// more units than the orders leave (F62).
+func (c *crowd) watchGate(door func() *server) {
+	operator := door().operator()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	c.t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			// It is asked for the orders first and for the gate afterwards.
+			if i, ok := door().look(operator, c.sale); ok && i.Gate.Loaded && i.Gate.Stock > i.Released-i.DB.Live {
+				c.t.Errorf("the gate offers too much: %+v", i)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+}
+
 // How long it may take until all is at rest after a fault (B5).
 const (
 	afterAnInstance = 30 * time.Second

@@ -16,6 +16,7 @@ func TestTwoInstancesAndAKill(t *testing.T) {
 	saleID := first.newSale(t, first.signIn(t, operatorPhone), stock, 1)
 	c := gather(t, second, saleID, users)
 	c.sample(w.db)
+	c.watchGate(fixed(second))
 	var comesBack atomic.Pointer[server]
 	comesBack.Store(first)
 	r := c.rush(comesBack.Load, fixed(second))

@@ -28,7 +28,7 @@ func (s *server) metric(t *testing.T, name string) float64 {
 	return 0
 }
 
-// B9, F35, S14: of two instances one after the other is told to stop, drains, and is replaced, again and again while
+// B9, F35, F62, S14: of two instances one after the other is told to stop, drains, and is replaced, again and again while
 // they sell. Each ends by itself and in time, no request that one of them has taken goes without its answer, nothing is
 // lost and nothing is there twice.
 func TestRollingRestart(t *testing.T) {
@@ -43,6 +43,7 @@ func TestRollingRestart(t *testing.T) {
 	first := serving[0].Load()
 	c := gather(t, first, first.newSale(t, first.signIn(t, operatorPhone), stock, 1), users)
 	c.sample(w.db)
+	c.watchGate(serving[0].Load)
 	r := c.rush(serving[0].Load, serving[1].Load)
 	for round := range rounds {
 		r.pass(users / (rounds + 1))

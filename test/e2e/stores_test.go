@@ -219,18 +219,24 @@ func (w *town) pair(t *testing.T, args ...string) [2]*server {
 	return [2]*server{w.launch(t, binary(t, ""), nil, args...), w.launch(t, binary(t, ""), nil, args...)}
 }
 
-// proxied puts a proxy between an instance and the broker.
-func (w *town) proxied(t *testing.T) (*toxiproxy.Proxy, []string) {
+// proxied puts a proxy between an instance and a store: rabbitmq or redis.
+func (w *town) proxied(t *testing.T, name string) (line *toxiproxy.Proxy, flags []string) {
 	t.Helper()
-	uri, err := amqp.ParseURI(w.rabbit)
-	if err != nil {
+	upstream := w.redis
+	if name == "rabbitmq" {
+		uri, err := amqp.ParseURI(w.rabbit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		upstream = fmt.Sprintf("%s:%d", uri.Host, uri.Port)
+	}
+	line = toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), t.Name(), "127.0.0.1:0", upstream)
+	if err := line.Start(); err != nil {
 		t.Fatal(err)
 	}
-	upstream := fmt.Sprintf("%s:%d", uri.Host, uri.Port)
-	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), t.Name(), "127.0.0.1:0", upstream)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
+	t.Cleanup(line.Stop)
+	if name == "rabbitmq" {
+		return line, []string{"--rabbitmq-url", strings.Replace(w.rabbit, upstream, line.Listen, 1)}
 	}
-	t.Cleanup(p.Stop)
-	return p, []string{"--rabbitmq-url", strings.Replace(w.rabbit, upstream, p.Listen, 1)}
+	return line, []string{"--redis-addr", line.Listen}
 }
