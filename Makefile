@@ -1,7 +1,7 @@
 # make alone prints the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race fault lint fmt web web-dev browser screenshots openapi bench bench-production clean
+.PHONY: help run build test race fault lint fmt web web-dev browser screenshots openapi bench bench-production chaos clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ bench: ## sell a whole flash sale on a server of its own and judge it
 
 bench-production: ## measure the production mode and write its page in docs/benchmarks; six minutes
 	@scripts/bench-production
+
+chaos: ## break things while sales run and judge what buyers were told: N=30 SEED=7 BROKER=all FROM=1
+	go run ./test/chaos -n $(or $(N),30) -seed $(or $(SEED),0) -broker $(or $(BROKER),all) -from $(or $(FROM),1)
 
 clean: ## remove what was built; the demo's data stays
 	rm -rf bin web/node_modules test/browser/node_modules

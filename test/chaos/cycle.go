@@ -75,6 +75,9 @@ func (w *town) run(ctx context.Context, p *plan) (*verdict, *history.History, er
 	c.lifted = time.Now()
 	rush.Wait()
 	c.follows.Wait()
+	if ctx.Err() != nil {
+		return nil, &c.history, ctx.Err()
+	}
 	err := errors.Join(failed...)
 	for _, a := range w.instances {
 		err = errors.Join(err, a.serves(ctx))

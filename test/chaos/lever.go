@@ -55,7 +55,7 @@ var levers = []lever{
 	{name: "freeze", brokers: production, weight: 12, longest: 3 * time.Second, stores: allStores, pull: freezeStore},
 	{name: "kill", brokers: production, weight: 12, longest: time.Second, stores: fastStores, pull: killStore},
 	{name: "restart", brokers: production, weight: 6, stores: fastStores, pull: restartStore},
-	{name: "kill", brokers: brokerRabbit, weight: 3, longest: time.Second, stores: []string{rabbitmq}, pull: killStore},
+	{name: "kill", brokers: brokerRabbit, weight: 6, longest: time.Second, stores: []string{rabbitmq}, pull: killStore},
 
 	{name: "cut", brokers: production, weight: 8, longest: 3 * time.Second, onLine: true, stores: allStores, pull: cut},
 	{name: "black hole", brokers: production, weight: 8, longest: 3 * time.Second, onLine: true, stores: allStores, pull: blackHole},

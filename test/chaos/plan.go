@@ -107,16 +107,21 @@ func draw(seed uint64, broker string, cycle int) *plan {
 	if r.IntN(4) == 0 {
 		p.ends = between(r, span*2/3, span)
 	}
-	p.drawWishes(r, span)
 	p.drawPulls(r, span)
+	p.drawWishes(r, span)
 	return p
 }
 
+// drawWishes has many buyers come around the instants at which levers are pulled: what is under way then matters.
 func (p *plan) drawWishes(r *rand.Rand, span time.Duration) {
 	for i := range buyers {
 		w := wish{buyer: i, key: fmt.Sprintf("wish-%04d-%04d", p.cycle, i), door: r.IntN(instances(p.broker)), patience: 5 * time.Second, givesUp: r.IntN(10) == 0}
-		if r.IntN(4) > 0 { // the others stand before the door
+		switch r.IntN(4) {
+		case 0: // stands before the door
+		case 1:
 			w.at = between(r, 0, span)
+		default:
+			w.at = max(0, p.pulls[r.IntN(len(p.pulls))].at+between(r, -200*time.Millisecond, 200*time.Millisecond))
 		}
 		if r.IntN(8) == 0 {
 			w.patience = between(r, 20*time.Millisecond, 300*time.Millisecond)
@@ -156,7 +161,7 @@ func (p *plan) drawPulls(r *rand.Rand, span time.Duration) {
 			i++
 		}
 		l := able[i]
-		one := pull{lever: l, app: r.IntN(instances(p.broker)), at: between(r, 200*time.Millisecond, span), n: r.IntN(1000)}
+		one := pull{lever: l, app: r.IntN(instances(p.broker)), at: between(r, 200*time.Millisecond, span*3/4), n: r.IntN(1000)}
 		if len(l.stores) > 0 {
 			one.store = l.stores[r.IntN(len(l.stores))]
 			if one.store == rabbitmq && p.broker == brokerStream {
@@ -196,7 +201,7 @@ func (p *plan) levers() string {
 	return strings.Join(all, ", ")
 }
 
-// between is uniform in [from, to), in tenths of a second or, below one, in milliseconds.
+// between is uniform in [from, to), in milliseconds.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from))).Truncate(time.Millisecond)
 }

@@ -100,12 +100,12 @@ func (o *options) loop(ctx context.Context, l lab) error {
 	broken := 0
 	var sums []string
 	for i, broker := range o.brokers {
-		share := o.cycles / len(o.brokers)
-		if i < o.cycles%len(o.brokers) {
-			share++
+		var numbers []int
+		for k := i; k < o.cycles; k += len(o.brokers) {
+			numbers = append(numbers, o.from+len(numbers))
 		}
 		var sum total
-		if err := o.block(ctx, broker, share, l, &sum); err != nil {
+		if err := o.block(ctx, broker, numbers, l, &sum); err != nil {
 			return err
 		}
 		broken += sum.broken
@@ -118,9 +118,10 @@ func (o *options) loop(ctx context.Context, l lab) error {
 	return nil
 }
 
-// block does the cycles of one broker, and looks in the end whether anything has moved in its sales since.
-func (o *options) block(ctx context.Context, broker string, n int, l lab, sum *total) (err error) {
-	if n == 0 {
+// block does the cycles of one broker that have these numbers, and looks in the end whether anything has moved in their
+// sales since.
+func (o *options) block(ctx context.Context, broker string, numbers []int, l lab, sum *total) (err error) {
+	if len(numbers) == 0 {
 		return nil
 	}
 	w, err := l.openTown(ctx, broker)
@@ -129,10 +130,10 @@ func (o *options) block(ctx context.Context, broker string, n int, l lab, sum *t
 		return err
 	}
 	var past []*verdict
-	for i := range n {
-		v, h, err := w.run(ctx, draw(o.seed, broker, o.from+i))
+	for _, number := range numbers {
+		v, h, err := w.run(ctx, draw(o.seed, broker, number))
 		if err != nil {
-			return fmt.Errorf("cycle %d %s: %w", o.from+i, broker, errors.Join(err, keep(w.dir, o.from+i, h)))
+			return fmt.Errorf("cycle %d %s: %w", number, broker, errors.Join(err, keep(w.dir, number, h)))
 		}
 		fmt.Fprintln(o.out, v)
 		sum.add(v)
