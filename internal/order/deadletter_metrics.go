@@ -28,7 +28,7 @@ const otherTopic = "other"
 
 func topicLabel(topic string) string {
 	switch topic {
-	case TopicCreate, TopicCreated:
+	case TopicCreate, TopicCreated, TopicCheck:
 		return topic
 	}
 	return otherTopic

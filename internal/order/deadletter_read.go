@@ -49,6 +49,14 @@ func about(topic string, body []byte) ([]letterOrder, error) {
 		for _, orderID := range ids {
 			orders = append(orders, letterOrder{OrderID: orderID})
 		}
+	case TopicCheck:
+		c, err := decodeCheck(body)
+		if err != nil {
+			return nil, err
+		}
+		for _, orderID := range c.OrderIDs {
+			orders = append(orders, letterOrder{OrderID: orderID})
+		}
 	default:
 		return nil, fmt.Errorf("no message of topic %q is known", topic)
 	}

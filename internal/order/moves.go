@@ -45,8 +45,17 @@ const (
 // narrows the update further; its text is a constant. false = the order doesn't stand where the move begins, or the
 // condition doesn't hold: somebody else was first, and nothing has changed.
 //
-// A move to a status that holds no slot also frees the slot and raises the stock, and has the gate take back its part.
+// A move to a status that holds no slot frees it; the caller has to giveBack the unit.
 func move(ctx context.Context, tx bun.Tx, m Move, condition string, args ...any) (bool, error) {
+	moved, err := advance(ctx, tx, m, condition, args...)
+	if err != nil || !moved {
+		return false, err
+	}
+	return true, note(ctx, tx, []Move{m})
+}
+
+// advance is the conditional update of a move.
+func advance(ctx context.Context, tx bun.Tx, m Move, condition string, args ...any) (bool, error) {
 	if !slices.Contains(legal[m.FromStatus], m.ToStatus) {
 		return false, fmt.Errorf("order %d: no move leads from %v to %v", m.OrderID, m.FromStatus, m.ToStatus)
 	}
@@ -59,23 +68,26 @@ func move(ctx context.Context, tx bun.Tx, m Move, condition string, args ...any)
 		query += ` AND ` + condition
 	}
 	n, err := store.Affected(ctx, tx, query, append([]any{int(m.ToStatus), m.At, int64(m.OrderID), int(m.FromStatus)}, args...)...)
-	if err != nil || n == 0 {
-		return false, err
-	}
-	return true, store.Exec(ctx, tx, `INSERT INTO order_move (order_id, from_status, to_status, reason, actor, at) VALUES (?, ?, ?, ?, ?, ?)`,
-		int64(m.OrderID), int(m.FromStatus), int(m.ToStatus), m.Reason, string(m.Actor), m.At)
+	return n == 1, err
+}
+
+// note appends lines to the history.
+func note(ctx context.Context, tx bun.Tx, moves []Move) error {
+	_, err := tx.NewInsert().Model(&moves).Exec(ctx)
+	return err
 }
 
 // giveBack returns the units of orders that have just lost their slots, in the transaction of the move: the stock in
 // SQL now, the gate's unit and the buyer's slot from the gate_release row.
 func giveBack(ctx context.Context, tx bun.Tx, ended []Order, now int64) error {
 	units := map[id.ID]int64{}
-	for _, o := range ended {
+	releases := make([]release, len(ended))
+	for i, o := range ended {
 		units[o.SaleID]++
-		if err := store.Exec(ctx, tx, `INSERT INTO gate_release (order_id, sale_id, forget_request, created_at) VALUES (?, ?, 0, ?)`,
-			int64(o.ID), int64(o.SaleID), now); err != nil {
-			return err
-		}
+		releases[i] = release{OrderID: o.ID, SaleID: o.SaleID, CreatedAt: now}
+	}
+	if _, err := tx.NewInsert().Model(&releases).Exec(ctx); err != nil {
+		return err
 	}
 	// Last and in order, as the writer does it: the hot rows are locked for the shortest time, and nobody crosses.
 	for _, sale := range slices.Sorted(maps.Keys(units)) {
@@ -111,7 +123,11 @@ func MarkPaid(ctx context.Context, db *store.DB, tx bun.Tx, orderID id.ID, paidA
 // MarkRefunding moves an order from paid to refunding, in the transaction that asks for the refund. false = it isn't
 // paid (any more): it is used, or is being refunded already.
 func MarkRefunding(ctx context.Context, tx bun.Tx, orderID id.ID, reason string, by Actor, now int64) (bool, error) {
-	return move(ctx, tx, Move{OrderID: orderID, FromStatus: Paid, ToStatus: Refunding, Reason: reason, Actor: by, At: now}, "")
+	moved, err := move(ctx, tx, Move{OrderID: orderID, FromStatus: Paid, ToStatus: Refunding, Reason: reason, Actor: by, At: now}, "")
+	if err != nil || !moved {
+		return false, err
+	}
+	return true, voidCode(ctx, tx, orderID)
 }
 
 // MarkRefunded moves an order from refunding to refunded, in the transaction that notes the refund as done. The unit
@@ -131,14 +147,22 @@ func MarkRefunded(ctx context.Context, db *store.DB, tx bun.Tx, orderID id.ID, r
 // closeAll closes those of the orders that are still unpaid, and returns them.
 func closeAll(ctx context.Context, tx bun.Tx, orders []Order, reason string, by Actor, now int64) (closed []Order, err error) {
 	slices.SortFunc(orders, func(a, b Order) int { return cmp.Compare(a.ID, b.ID) }) // two that close the same don't cross
+	var moves []Move
 	for _, o := range orders {
-		moved, err := move(ctx, tx, Move{OrderID: o.ID, FromStatus: Unpaid, ToStatus: Closed, Reason: reason, Actor: by, At: now}, "")
+		m := Move{OrderID: o.ID, FromStatus: Unpaid, ToStatus: Closed, Reason: reason, Actor: by, At: now}
+		moved, err := advance(ctx, tx, m, "")
 		if err != nil {
 			return nil, err
 		}
 		if moved {
-			closed = append(closed, o)
+			closed, moves = append(closed, o), append(moves, m)
 		}
+	}
+	if len(closed) == 0 {
+		return nil, nil
+	}
+	if err := note(ctx, tx, moves); err != nil {
+		return nil, err
 	}
 	return closed, giveBack(ctx, tx, closed, now)
 }

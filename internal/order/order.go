@@ -53,7 +53,7 @@ func ParseStatus(name string) (Status, bool) {
 func (s Status) Live() bool { return s == Unpaid || s == Paid || s == Used || s == Refunding }
 
 // Final reports whether no move leads on from this status.
-func (s Status) Final() bool { return s == Used || s == Closed || s == Refunded || s == Failed }
+func (s Status) Final() bool { return s == Closed || s == Refunded || s == Failed }
 
 // Reservation is an admitted unit without a row: the whole message, as the gate recorded it.
 type Reservation struct {
@@ -132,7 +132,7 @@ type Move struct {
 
 // first is how the order's history begins: with the row itself.
 func (o *Order) first() Move {
-	m := Move{OrderID: o.ID, ToStatus: Unpaid, At: o.CreatedAt}
+	m := Move{OrderID: o.ID, ToStatus: Unpaid, Actor: System, At: o.CreatedAt}
 	if o.Status == Failed {
 		m.ToStatus, m.Reason = Failed, o.Reason
 	}
@@ -142,6 +142,8 @@ func (o *Order) first() Move {
 var (
 	// ErrNotFound answers an id that is not an order of the asking user, whoever else's it may be.
 	ErrNotFound = errs.Define("order.not_found", errs.NotFound, "没有这个订单。", "No such order.")
+	// ErrNotClosable answers a buyer who gives up what isn't unpaid.
+	ErrNotClosable = errs.Define("order.not_closable", errs.Conflict, "只有待支付的订单可以取消。", "Only an unpaid order can be cancelled.")
 	// ErrUnknown answers when it can't be told right now whether the id was accepted.
 	ErrUnknown = errs.Define("order.unknown", errs.Unknown, "订单状态暂时查不到，请稍后再查。", "The order can't be looked up right now; ask again in a moment.")
 	// ErrStreams answers a user who has too many event streams open.

@@ -51,7 +51,9 @@ func (r *Releaser) Turn(ctx context.Context) error {
 	}
 }
 
-// Forwarder publishes the messages that committed transactions have promised. A message may go out twice.
+// Forwarder publishes the messages that committed transactions have promised. A message may go out twice. With a created
+// event goes the first check of its orders: what the one promises the other does, too, and the writer's transaction has
+// a row less to write.
 type Forwarder struct {
 	DB     *store.DB
 	Broker queue.Broker
@@ -75,7 +77,7 @@ func (f *Forwarder) Turn(ctx context.Context) error {
 		var done []int64
 		var failed error
 		for _, row := range rows {
-			if failed = f.Broker.Publish(ctx, row.Topic, row.MessageID, row.Body); failed != nil {
+			if failed = f.forward(ctx, row); failed != nil {
 				failed = fmt.Errorf("forward outbox row %d: %w", row.ID, failed)
 				break
 			}
@@ -90,4 +92,16 @@ func (f *Forwarder) Turn(ctx context.Context) error {
 			return failed
 		}
 	}
+}
+
+func (f *Forwarder) forward(ctx context.Context, row outboxRow) error {
+	if row.Topic == TopicCreated {
+		// What can't be read goes on without: its own consumer makes a dead letter of it.
+		if c, err := firstCheck(row.MessageID, row.Body); err == nil {
+			if err := c.publish(ctx, f.Broker, rungs[0]); err != nil {
+				return err
+			}
+		}
+	}
+	return f.Broker.Publish(ctx, row.Topic, row.MessageID, row.Body)
 }

@@ -31,7 +31,30 @@ type orderJSON struct {
 	AdmittedAt time.Time  `json:"admittedAt"`
 	PayBefore  time.Time  `json:"payBefore"`
 	QueueAgeMS int64      `json:"queueAgeMs,omitempty" doc:"How long a queued order has waited"`
+	Shop       shopJSON   `json:"shop"`
 	History    []moveJSON `json:"history" nullable:"false" doc:"Empty in lists"`
+	RedeemCode string     `json:"redeemCode,omitempty" doc:"12 digits, while the order is paid; absent in lists"`
+	ValidUntil *time.Time `json:"validUntil,omitempty" doc:"Of a paid or used order; absent in lists"`
+	RedeemedAt *time.Time `json:"redeemedAt,omitempty" doc:"Of a used order; absent in lists"`
+	UndoBefore *time.Time `json:"undoBefore,omitempty" doc:"Until when the shop may take the redemption back; absent in lists"`
+	Payments   []tryJSON  `json:"payments,omitempty" doc:"Attempts to pay it, oldest first; absent in lists"`
+	Refund     *backJSON  `json:"refund,omitempty" doc:"Money on its way back, or gone back; absent in lists"`
+}
+
+// JSON is how an order is answered, for packages whose operations answer with one.
+type JSON = orderJSON
+
+type tryJSON struct {
+	PaymentID id.ID     `json:"paymentId"`
+	Provider  string    `json:"provider"`
+	Status    string    `json:"status" enum:"open,captured,closed,failed"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+type backJSON struct {
+	Status string    `json:"status" enum:"asked,done,refused" doc:"Refused by the payment provider: an operator pays it back by hand"`
+	Reason string    `json:"reason" enum:"buyer,operator,expired,late,duplicate,mismatch" doc:"The last three: money that came too late, twice, or in another amount"`
+	Amount money.Fen `json:"amount"`
 }
 
 type boughtJSON struct {
@@ -49,7 +72,8 @@ type moveJSON struct {
 
 func wire(v *View) orderJSON {
 	j := orderJSON{ID: v.ID, SaleID: v.SaleID, Voucher: boughtJSON{v.Voucher.ID, v.Voucher.Title, v.Voucher.ShopID}, Status: v.Status.String(), Reason: v.Reason, Amount: v.Amount,
-		AdmittedAt: api.Wire(store.Time(v.AdmittedAt)), PayBefore: api.Wire(store.Time(v.PayBefore)), QueueAgeMS: v.Age.Milliseconds(), History: []moveJSON{}}
+		AdmittedAt: api.Wire(store.Time(v.AdmittedAt)), PayBefore: api.Wire(store.Time(v.PayBefore)), QueueAgeMS: v.Age.Milliseconds(),
+		Shop: shopJSON{v.Voucher.ShopID, v.ShopName}, History: []moveJSON{}}
 	for _, m := range v.History {
 		from := ""
 		if m.FromStatus != Queued {
@@ -57,8 +81,25 @@ func wire(v *View) orderJSON {
 		}
 		j.History = append(j.History, moveJSON{From: from, To: m.ToStatus.String(), Reason: m.Reason, At: api.Wire(store.Time(m.At))})
 	}
+	if c := v.Code; c != nil {
+		j.ValidUntil = wireTime(c.ValidUntil)
+		if v.Status == Paid {
+			j.RedeemCode = c.Code
+		} else if c.RedeemedAt != nil {
+			j.RedeemedAt, j.UndoBefore = wireTime(*c.RedeemedAt), wireTime(c.UndoBefore())
+		}
+	}
+	for _, a := range v.Attempts {
+		j.Payments = append(j.Payments, tryJSON{PaymentID: a.ID, Provider: a.Provider, Status: a.Status, CreatedAt: api.Wire(store.Time(a.CreatedAt))})
+	}
+	if v.Refund != nil {
+		j.Refund = &backJSON{Status: v.Refund.Status, Reason: v.Refund.Reason, Amount: v.Refund.Amount}
+	}
 	return j
 }
+
+// Wire makes the answer of a view.
+func Wire(v *View) JSON { return wire(v) }
 
 var readLimit = limit.Rule{User: limit.Rate{N: 20, Per: time.Second, Burst: 60}}
 
@@ -68,6 +109,8 @@ func (s *Service) Routes(a *api.API) {
 		Private: true, Limit: readLimit, Errors: []*errs.Error{api.ErrCursor, ErrUnknown}}, s.list)
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/orders/{id}", ID: "get-order", Tag: "orders", Summary: "One order of mine",
 		Private: true, Limit: readLimit, Errors: []*errs.Error{ErrNotFound, ErrUnknown}}, s.get)
+	api.Handle(a, api.Route{Method: http.MethodPost, Path: "/orders/{id}/close", ID: "close-order", Tag: "orders", Summary: "Give an unpaid order of mine up",
+		Private: true, Limit: limit.Rule{User: limit.PerMinute(60)}, Errors: []*errs.Error{ErrNotFound, ErrUnknown, ErrNotClosable}}, s.close)
 	api.Handle(a, api.Route{Method: http.MethodGet, Path: "/orders/{id}/events", ID: "watch-order", Tag: "orders",
 		Summary: "The same object as server-sent events: at once, then after each change", Private: true, Limit: readLimit, Errors: []*errs.Error{ErrNotFound, ErrUnknown, ErrStreams}}, s.events)
 }
@@ -120,6 +163,18 @@ func (s *Service) get(ctx context.Context, in *idInput) (*struct{ Body orderJSON
 		return nil, err
 	}
 	v, err := s.Find(ctx, user.ID, in.ID.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &struct{ Body orderJSON }{wire(v)}, nil
+}
+
+func (s *Service) close(ctx context.Context, in *idInput) (*struct{ Body orderJSON }, error) {
+	user, err := identity.Require(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Close(ctx, user.ID, in.ID.ID)
 	if err != nil {
 		return nil, err
 	}

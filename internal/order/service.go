@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -12,13 +13,17 @@ import (
 	"tandian/internal/voucher"
 )
 
-// Service answers what became of an order id. It reads only.
+// Service answers what became of an order id. It reads, and has closed what its buyer gives up.
 type Service struct {
-	DB    *store.DB
-	Seats Seats
-	Now   func() time.Time
-	Log   *slog.Logger
-	Watch *Watch
+	DB     *store.DB
+	Seats  Seats
+	Shops  Shops // nil = without the names of shops
+	Closer *Closer
+	Now    func() time.Time
+	Log    *slog.Logger
+	Watch  *Watch
+	// Payments tells what happened about an order's money; nil = nothing is told.
+	Payments Payments
 	// Closing ends when the server begins to stop: event streams, which would never end by themselves, end then and
 	// the clients come back to another instance.
 	Closing context.Context
@@ -27,20 +32,35 @@ type Service struct {
 // View is an order as its owner may see it.
 type View struct {
 	Order
-	Voucher voucher.Title
-	History []Move
-	Age     time.Duration // since admission, while queued
+	Voucher  voucher.Title
+	ShopName string
+	Age      time.Duration // since admission, while queued
+
+	// Of a single order only.
+	History  []Move
+	Code     *Code     // of a paid or used one
+	Attempts []Attempt // to pay it
+	Refund   *Refund   // nil = none
 }
 
 // Find returns the order of that id if it is the user's. An accepted id is never "not found": between the gate's
 // answer and the writer's commit it is found at the gate. It returns ErrNotFound, or ErrUnknown while that can't
 // be told.
 func (s *Service) Find(ctx context.Context, userID, orderID id.ID) (*View, error) {
+	return s.find(ctx, orderID, func(o *Order) bool { return o.UserID == userID })
+}
+
+// FindAny is Find for those who may see everybody's orders.
+func (s *Service) FindAny(ctx context.Context, orderID id.ID) (*View, error) {
+	return s.find(ctx, orderID, func(*Order) bool { return true })
+}
+
+func (s *Service) find(ctx context.Context, orderID id.ID, may func(*Order) bool) (*View, error) {
 	row, err := s.look(ctx, orderID)
 	switch {
 	case err != nil:
 		return nil, ErrUnknown.With(err)
-	case row == nil || row.UserID != userID:
+	case row == nil || !may(row):
 		return nil, ErrNotFound
 	}
 	v, err := s.view(ctx, row)
@@ -78,32 +98,44 @@ func (s *Service) view(ctx context.Context, row *Order) (*View, error) {
 	v := &View{Order: *row}
 	if row.Status == Queued {
 		v.Age = age(s.Now(), row.AdmittedAt)
-	} else {
-		var moves []Move
-		if err := s.DB.Select(ctx, s.DB.Read, &moves, `SELECT * FROM order_move WHERE order_id = ? ORDER BY id`, int64(row.ID)); err != nil {
-			return nil, err
-		}
-		v.History = append([]Move{row.first()}, moves...)
-	}
-	title, err := voucher.FindTitle(ctx, s.DB, s.DB.Read, row.VoucherID)
-	v.Voucher = title
-	return v, err
-}
-
-func (s *Service) vouchers(ctx context.Context, views []*View) (map[id.ID]voucher.Title, error) {
-	ids := make([]id.ID, len(views))
-	for i, v := range views {
-		ids[i] = v.VoucherID
-	}
-	rows, err := voucher.FindTitles(ctx, s.DB.Read, ids)
-	if err != nil {
+	} else if err := s.past(ctx, v); err != nil {
 		return nil, err
 	}
-	found := make(map[id.ID]voucher.Title, len(rows))
-	for _, r := range rows {
-		found[r.ID] = r
+	return v, s.entitle(ctx, []*View{v})
+}
+
+// past adds what happened to an order that has a row.
+func (s *Service) past(ctx context.Context, v *View) (err error) {
+	var moves []Move
+	if err := s.DB.Select(ctx, s.DB.Read, &moves, `SELECT * FROM order_move WHERE order_id = ? ORDER BY id`, int64(v.ID)); err != nil {
+		return err
 	}
-	return found, nil
+	v.History = append([]Move{v.first()}, moves...)
+	if v.Status == Paid || v.Status == Used {
+		if v.Code, err = findCodeOf(ctx, s.DB, s.DB.Read, v.ID); err != nil && !errors.Is(err, ErrNoCode) {
+			return err
+		}
+	}
+	if v.Status == Failed || s.Payments == nil {
+		return nil
+	}
+	v.Attempts, v.Refund, err = s.Payments.Of(ctx, v.ID)
+	return err
+}
+
+// Close gives an unpaid order of the user's up and returns it. It returns ErrNotFound, ErrUnknown or ErrNotClosable.
+func (s *Service) Close(ctx context.Context, userID, orderID id.ID) (*View, error) {
+	v, err := s.Find(ctx, userID, orderID)
+	if err != nil || v.Status == Closed {
+		return v, err
+	}
+	if _, err := s.Closer.Close(ctx, orderID, ReasonBuyer, ByUser(userID)); err != nil {
+		return nil, err
+	}
+	if v, err = s.Find(ctx, userID, orderID); err == nil && v.Status != Closed {
+		return nil, ErrNotClosable
+	}
+	return v, err
 }
 
 // List returns the user's orders, newest first, below the cursor; those that still wait for their row come first,
@@ -144,11 +176,32 @@ func (s *Service) views(ctx context.Context, userID id.ID, status *Status, befor
 			views = append(views, &View{Order: *row})
 		}
 	}
-	vouchers, err := s.vouchers(ctx, views)
-	for _, v := range views {
-		v.Voucher = vouchers[v.VoucherID]
+	return views, s.entitle(ctx, views)
+}
+
+// entitle adds what orders show of their vouchers and shops.
+func (s *Service) entitle(ctx context.Context, views []*View) error {
+	vouchers := make([]id.ID, len(views))
+	for i, v := range views {
+		vouchers[i] = v.VoucherID
 	}
-	return views, err
+	titles, err := titlesOf(ctx, s.DB.Read, vouchers)
+	if err != nil {
+		return err
+	}
+	shops := make([]id.ID, len(views))
+	for i, v := range views {
+		v.Voucher = titles[v.VoucherID]
+		shops[i] = v.Voucher.ShopID
+	}
+	if s.Shops == nil {
+		return nil
+	}
+	names, err := s.Shops.Names(ctx, shops)
+	for _, v := range views {
+		v.ShopName = names[v.Voucher.ShopID]
+	}
+	return err
 }
 
 // dropWaiting removes a reservation that has got its row between the two looks.

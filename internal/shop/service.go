@@ -92,6 +92,24 @@ func (s *Service) ShopsOf(ctx context.Context, userID id.ID) ([]id.ID, error) {
 	return findShopsOf(ctx, s.db.Read, userID)
 }
 
+// RedeemsFor lists the shops for which a user may redeem vouchers: those he owns and, for a clerk, those he works for.
+func (s *Service) RedeemsFor(ctx context.Context, user *identity.User) ([]id.ID, error) {
+	if user.Has(identity.Clerk) {
+		return findShopsOf(ctx, s.db.Read, user.ID)
+	}
+	return findShopsOwnedBy(ctx, s.db.Read, user.ID)
+}
+
+// Names returns the names of those of the shops that exist.
+func (s *Service) Names(ctx context.Context, ids []id.ID) (map[id.ID]string, error) {
+	rows, err := findShops(ctx, s.db.Read, ids)
+	names := make(map[id.ID]string, len(rows))
+	for shopID, row := range rows {
+		names[shopID] = row.Name
+	}
+	return names, err
+}
+
 // Cards returns the cards of those of the shops that exist.
 func (s *Service) Cards(ctx context.Context, ids []id.ID) (map[id.ID]Card, error) {
 	rows, err := findShops(ctx, s.db.Read, ids)

@@ -90,6 +90,13 @@ func findShopsOf(ctx context.Context, q store.Querier, userID id.ID) ([]id.ID, e
 	return ids, err
 }
 
+// findShopsOwnedBy lists the shops of an owner.
+func findShopsOwnedBy(ctx context.Context, q store.Querier, userID id.ID) ([]id.ID, error) {
+	ids := []id.ID{}
+	err := q.NewSelect().Model((*Shop)(nil)).Column("id").Where("owner_id = ?", userID).Order("id").Scan(ctx, &ids)
+	return ids, err
+}
+
 func categoryExists(ctx context.Context, q store.Querier, categoryID id.ID) (bool, error) {
 	return q.NewSelect().Model((*Category)(nil)).Where("id = ?", categoryID).Exists(ctx)
 }

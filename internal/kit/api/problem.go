@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/text/language"
@@ -43,6 +44,7 @@ type Problem struct {
 	Errors       []Invalid `json:"errors,omitempty" doc:"What is wrong where, for request.invalid and request.malformed"`
 	OrderIDs     []id.ID   `json:"orderIds,omitempty" doc:"With sale.limit_reached: the orders that hold the limit"`
 	Key          string    `json:"idempotencyKey,omitempty" doc:"With sale.unknown: the key to ask again with"`
+	RedeemedAt   time.Time `json:"redeemedAt,omitzero" doc:"With redeem.used: when"`
 }
 
 // Invalid is one fault of a request.
@@ -78,6 +80,7 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 	p.Errors, _ = e.Extra[extraErrors].([]Invalid)
 	p.OrderIDs, _ = e.Extra[ExtraOrderIDs].([]id.ID)
 	p.Key, _ = e.Extra[ExtraKey].(string)
+	p.RedeemedAt, _ = e.Extra[ExtraRedeemedAt].(time.Time)
 	p.Title = http.StatusText(p.Status)
 	return p
 }
@@ -133,9 +136,10 @@ func Faults(faults ...Invalid) error { return ErrInvalid.Set(extraErrors, faults
 
 // Keys of errs.Error.Extra that a problem shows.
 const (
-	extraErrors   = "errors"
-	ExtraOrderIDs = "orderIds"       // []id.ID
-	ExtraKey      = "idempotencyKey" // string
+	extraErrors     = "errors"
+	ExtraOrderIDs   = "orderIds"       // []id.ID
+	ExtraRedeemedAt = "redeemedAt"     // time.Time
+	ExtraKey        = "idempotencyKey" // string
 )
 
 var languages = language.NewMatcher([]language.Tag{language.SimplifiedChinese, language.English})

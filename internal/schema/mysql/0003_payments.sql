@@ -34,12 +34,13 @@ CREATE TABLE redeem_code (
   code        VARCHAR(12) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- 12 digits
   shop_id     BIGINT NOT NULL,
   valid_until BIGINT NOT NULL,
+  open_until  BIGINT, -- valid_until while the order is paid
   redeemed_at BIGINT,
   redeemed_by BIGINT
 ) DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ENGINE = InnoDB;
 CREATE UNIQUE INDEX redeem_code_code ON redeem_code (code);
 CREATE INDEX redeem_code_shop ON redeem_code (shop_id, redeemed_at);
-CREATE INDEX redeem_code_valid ON redeem_code (redeemed_at, valid_until);
+CREATE INDEX redeem_code_open ON redeem_code (open_until);
 
 -- An attempt to pay an order. Its id is what the provider knows it by.
 CREATE TABLE payment (

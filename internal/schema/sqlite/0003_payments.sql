@@ -34,12 +34,13 @@ CREATE TABLE redeem_code (
   code        TEXT NOT NULL, -- 12 digits
   shop_id     INTEGER NOT NULL,
   valid_until INTEGER NOT NULL,
+  open_until  INTEGER, -- valid_until while the order is paid
   redeemed_at INTEGER,
   redeemed_by INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX redeem_code_code ON redeem_code (code);
 CREATE INDEX redeem_code_shop ON redeem_code (shop_id, redeemed_at);
-CREATE INDEX redeem_code_valid ON redeem_code (redeemed_at, valid_until);
+CREATE INDEX redeem_code_open ON redeem_code (open_until);
 
 -- An attempt to pay an order. Its id is what the provider knows it by.
 CREATE TABLE payment (
