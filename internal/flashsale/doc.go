@@ -6,7 +6,7 @@
 //
 //	POST /sales/{id}/orders
 //	  Peek      what this process knows by itself: most refusals end here
-//	            and a queue that is known to be down refuses before the gate
+//	            and a queue that is known to be down refuses: the gate only tells what the request was admitted as before
 //	  id        from a leased block
 //	  Admit     admitted(slot) | repeat(earlier id) | limit(order ids) | sold out | not started | ended | paused | not loaded
 //	  hand over nil      → accepted

@@ -110,6 +110,9 @@ type Gate interface {
 	Peek(saleID id.ID, userID id.ID) (v Verdict, ok bool)
 	// Admit decides. A request id that was admitted before is answered with its reservation, whatever the window.
 	Admit(ctx context.Context, saleID id.ID, r Request) (Verdict, error)
+	// Answer tells what a request was admitted as, 0 if it wasn't, and changes nothing. It returns ErrNotLoaded for an
+	// unloaded sale.
+	Answer(ctx context.Context, saleID, userID id.ID, requestID string) (id.ID, error)
 	// Settle says that the orders have rows. Unknown ones are adopted: a unit and the slot are theirs; but not those
 	// that were released before, for their end may be told sooner than their beginning. All are of one sale. It
 	// returns ErrNotLoaded for an unloaded sale.

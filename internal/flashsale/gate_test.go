@@ -158,6 +158,11 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 			t.Fatal("the limit must name what holds it", v)
 		}
 		check(flashsale.SoldOut, 5, 2, "a")
+		for request, want := range map[string]id.ID{"a": 2, "b": 0} {
+			if got, err := g.Answer(t.Context(), saleID, 1, request); got != want || err != nil {
+				t.Fatal(request, got, err)
+			}
+		}
 		s.Paused, s.Version = true, 2
 		if err := g.Change(t.Context(), s.Terms); err != nil {
 			t.Fatal(err)

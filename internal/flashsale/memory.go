@@ -203,6 +203,17 @@ func (g *MemoryGate) Admit(_ context.Context, saleID id.ID, r Request) (Verdict,
 	return Verdict{Result: Admitted, OrderID: res.OrderID, Reservation: res}, nil
 }
 
+// Answer implements Gate.
+func (g *MemoryGate) Answer(_ context.Context, saleID, userID id.ID, requestID string) (id.ID, error) {
+	m := g.sale(saleID)
+	if m == nil {
+		return 0, ErrNotLoaded
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.requests[requestKey{userID, requestID}], nil
+}
+
 // Settle implements Gate.
 func (g *MemoryGate) Settle(_ context.Context, saleID id.ID, rs []order.Reservation) error {
 	m := g.sale(saleID)

@@ -498,6 +498,20 @@ func TestDeadLetterOfOneReservation(t *testing.T) {
 	}
 }
 
+// F13, B7: "certainly no order" is not said of a request that was admitted before and whose answer was lost.
+func TestKnownDownStillTellsWhatWasAdmitted(t *testing.T) {
+	p := newPipeline(t, 5, 1)
+	orderID := p.grab(t, 1, "key-00000001")
+	p.drain(t)
+	p.broker.SetDown(true)
+	if got, err := p.Grab(t.Context(), 1, p.sale, "key-00000001"); got != orderID || err != nil {
+		t.Fatal(got, err)
+	}
+	if _, err := p.Grab(t.Context(), 2, p.sale, "key-00000001"); !errors.Is(err, flashsale.ErrBusy) {
+		t.Fatal(err)
+	}
+}
+
 // S5: a queue that is known to be down costs no unit and no tombstone.
 func TestKnownDownIsRefusedBeforeTheGate(t *testing.T) {
 	p := newPipeline(t, 5, 1)

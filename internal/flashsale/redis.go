@@ -189,6 +189,16 @@ func (n *numbers) verdict(r order.Reservation) Verdict {
 	}
 }
 
+// Answer implements Gate.
+func (g *RedisGate) Answer(ctx context.Context, saleID, userID id.ID, requestID string) (id.ID, error) {
+	res := answerScript.Exec(ctx, g.client, saleKeys(saleID), []string{userID.String(), requestID})
+	if err := loadedOr(res); err != nil {
+		return 0, err
+	}
+	n, err := res.AsInt64()
+	return id.ID(n), err
+}
+
 // Settle implements Gate.
 func (g *RedisGate) Settle(ctx context.Context, saleID id.ID, rs []order.Reservation) error {
 	for chunk := range slices.Chunk(rs, entriesALoad) {

@@ -35,6 +35,9 @@ var luaChange string
 //go:embed lua/withdraw.lua
 var luaWithdraw string
 
+//go:embed lua/answer.lua
+var luaAnswer string
+
 //go:embed lua/standing.lua
 var luaStanding string
 
@@ -47,6 +50,7 @@ var (
 	withdrawScript = newScript(luaWithdraw)
 	loadScript     = newScript(luaLoad)
 	standingScript = newScript(luaStanding)
+	answerScript   = newScript(luaAnswer)
 )
 
 // script is a Lua program that the server knows by its hash.

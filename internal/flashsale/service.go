@@ -83,11 +83,11 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 		return 0, v.refusal()
 	}
 	if !s.Broker.Up() { // rather than a tombstone for every click
-		return 0, ErrBusy.With(queue.ErrRefused)
+		return s.notAsked(ctx, userID, saleID, key, queue.ErrRefused)
 	}
 	orderID, err := s.IDs.Next(ctx)
 	if err != nil {
-		return 0, ErrBusy.With(err)
+		return s.notAsked(ctx, userID, saleID, key, err)
 	}
 	v, err := s.admit(ctx, saleID, Request{OrderID: orderID, UserID: userID, RequestID: key})
 	if err != nil {
@@ -101,6 +101,23 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 		return s.handOver(ctx, v.Reservation)
 	}
 	return 0, v.refusal()
+}
+
+// notAsked answers a request that can't be admitted now, because of cause: "certainly no order" would be wrong if its
+// key had been admitted before and only the answer was lost.
+func (s *Service) notAsked(ctx context.Context, userID, saleID id.ID, key string, cause error) (id.ID, error) {
+	var earlier id.ID
+	err := s.whenLoaded(ctx, saleID, func() (err error) {
+		earlier, err = s.Gate.Answer(ctx, saleID, userID, key)
+		return err
+	})
+	switch {
+	case err != nil:
+		return 0, ErrUnknown.With(errors.Join(cause, err))
+	case earlier == 0:
+		return 0, ErrBusy.With(cause)
+	}
+	return s.repeated(ctx, Verdict{OrderID: earlier}, false)
 }
 
 // repeated answers a request that was admitted before; just = by this very call, whose first answer was lost. Only a
