@@ -38,6 +38,11 @@ type town struct {
 	queue    *sqlqueue.Broker
 	writer   *order.Writer
 	releaser *order.Releaser
+	till     *till
+	closer   *order.Closer
+	checker  *order.Checker
+	redeemer *order.Redeemer
+	expirer  *order.Expirer
 	orders   *order.Service
 	sale     id.ID
 	ms       atomic.Int64 // the clock
@@ -73,7 +78,12 @@ func newTown(t testing.TB, db *store.DB, stock int64, limit int) *town {
 		PayWindow: payWindow, ConfirmTimeout: 10 * time.Second, SweepAfter: 10 * time.Second})
 	w.writer.Seats = w.sales
 	w.releaser = &order.Releaser{DB: db, Seats: w.sales}
-	w.orders = &order.Service{DB: db, Seats: w.sales, Now: w.Now, Log: log, Watch: order.NewWatch(db), Closing: t.Context()}
+	w.till = &till{town: w, attempts: map[id.ID]attempt{}}
+	w.closer = &order.Closer{DB: db, Payments: w.till, Now: w.Now, Log: log, Closed: func([]id.ID) {}, Ended: func() {}}
+	w.checker = &order.Checker{Closer: w.closer, Broker: w.broker}
+	w.redeemer = &order.Redeemer{DB: db, Shops: staff{}, Buyers: staff{}, Now: w.Now, Changed: func([]id.ID) {}}
+	w.expirer = &order.Expirer{DB: db, Payments: w.till, Now: w.Now, Log: log}
+	w.orders = &order.Service{DB: db, Seats: w.sales, Payments: w.till, Shops: staff{}, Closer: w.closer, Now: w.Now, Log: log, Watch: order.NewWatch(db), Closing: t.Context()}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = handover.Run(ctx) }()
