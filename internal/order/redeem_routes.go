@@ -23,7 +23,7 @@ type redemptionJSON struct {
 	Redeemable   bool            `json:"redeemable"`
 	Refusal      string          `json:"refusal,omitempty" enum:"used,expired,refunded,other_shop" doc:"Why it can't be redeemed"`
 	Voucher      redeemedVoucher `json:"voucher"`
-	Shop         shopJSON        `json:"shop"`
+	Shop         orderShopJSON   `json:"shop"`
 	Buyer        string          `json:"buyer,omitempty" example:"尾号 0001" doc:"The last digits of the buyer's phone, in the language of Accept-Language"`
 	ValidUntil   *time.Time      `json:"validUntil,omitempty"`
 	RedeemedAt   *time.Time      `json:"redeemedAt,omitempty"`
@@ -35,14 +35,14 @@ type redeemedVoucher struct {
 	FaceValue money.Fen `json:"faceValue"`
 }
 
-// shopJSON is the little of a shop that an order shows.
-type shopJSON struct {
+// orderShopJSON is the little of a shop that an order shows.
+type orderShopJSON struct {
 	ID   id.ID  `json:"id"`
 	Name string `json:"name"`
 }
 
 func (r *Redeemer) wire(ctx context.Context, v *Redemption) redemptionJSON {
-	j := redemptionJSON{Redeemable: v.Refusal == nil && v.Status == Paid, Voucher: redeemedVoucher{v.Voucher.Title, v.Voucher.FaceValue}, Shop: shopJSON{v.ShopID, v.ShopName}}
+	j := redemptionJSON{Redeemable: v.Refusal == nil && v.Status == Paid, Voucher: redeemedVoucher{v.Voucher.Title, v.Voucher.FaceValue}, Shop: orderShopJSON{v.ShopID, v.ShopName}}
 	if v.Refusal != nil {
 		_, j.Refusal, _ = strings.Cut(v.Refusal.Code, ".")
 	}

@@ -22,23 +22,23 @@ import (
 
 // orderJSON is an order on the wire.
 type orderJSON struct {
-	ID         id.ID      `json:"id"`
-	SaleID     id.ID      `json:"saleId"`
-	Voucher    boughtJSON `json:"voucher"`
-	Status     string     `json:"status" enum:"queued,unpaid,paid,used,closed,refunding,refunded,failed"`
-	Reason     string     `json:"reason,omitempty" enum:"sold_out,limit,repeat,no_sale,refused,dropped" doc:"Why a failed order failed"`
-	Amount     money.Fen  `json:"amount"`
-	AdmittedAt time.Time  `json:"admittedAt"`
-	PayBefore  time.Time  `json:"payBefore"`
-	QueueAgeMS int64      `json:"queueAgeMs,omitempty" doc:"How long a queued order has waited"`
-	Shop       shopJSON   `json:"shop"`
-	History    []moveJSON `json:"history" nullable:"false" doc:"Empty in lists"`
-	RedeemCode string     `json:"redeemCode,omitempty" doc:"12 digits, while the order is paid; absent in lists"`
-	ValidUntil *time.Time `json:"validUntil,omitempty" doc:"Of a paid or used order; absent in lists"`
-	RedeemedAt *time.Time `json:"redeemedAt,omitempty" doc:"Of a used order; absent in lists"`
-	UndoBefore *time.Time `json:"undoBefore,omitempty" doc:"Until when the shop may take the redemption back; absent in lists"`
-	Payments   []tryJSON  `json:"payments,omitempty" doc:"Attempts to pay it, oldest first; absent in lists"`
-	Refund     *backJSON  `json:"refund,omitempty" doc:"Money on its way back, or gone back; absent in lists"`
+	ID         id.ID         `json:"id"`
+	SaleID     id.ID         `json:"saleId"`
+	Voucher    boughtJSON    `json:"voucher"`
+	Status     string        `json:"status" enum:"queued,unpaid,paid,used,closed,refunding,refunded,failed"`
+	Reason     string        `json:"reason,omitempty" enum:"sold_out,limit,repeat,no_sale,refused,dropped" doc:"Why a failed order failed"`
+	Amount     money.Fen     `json:"amount"`
+	AdmittedAt time.Time     `json:"admittedAt"`
+	PayBefore  time.Time     `json:"payBefore"`
+	QueueAgeMS int64         `json:"queueAgeMs,omitempty" doc:"How long a queued order has waited"`
+	Shop       orderShopJSON `json:"shop"`
+	History    []moveJSON    `json:"history" nullable:"false" doc:"Empty in lists"`
+	RedeemCode string        `json:"redeemCode,omitempty" doc:"12 digits, while the order is paid; absent in lists"`
+	ValidUntil *time.Time    `json:"validUntil,omitempty" doc:"Of a paid or used order; absent in lists"`
+	RedeemedAt *time.Time    `json:"redeemedAt,omitempty" doc:"Of a used order; absent in lists"`
+	UndoBefore *time.Time    `json:"undoBefore,omitempty" doc:"Until when the shop may take the redemption back; absent in lists"`
+	Payments   []tryJSON     `json:"payments,omitempty" doc:"Attempts to pay it, oldest first; absent in lists"`
+	Refund     *backJSON     `json:"refund,omitempty" doc:"Money on its way back, or gone back; absent in lists"`
 }
 
 // JSON is how an order is answered, for packages whose operations answer with one.
@@ -73,7 +73,7 @@ type moveJSON struct {
 func wire(v *View) orderJSON {
 	j := orderJSON{ID: v.ID, SaleID: v.SaleID, Voucher: boughtJSON{v.Voucher.ID, v.Voucher.Title, v.Voucher.ShopID}, Status: v.Status.String(), Reason: v.Reason, Amount: v.Amount,
 		AdmittedAt: api.Wire(store.Time(v.AdmittedAt)), PayBefore: api.Wire(store.Time(v.PayBefore)), QueueAgeMS: v.Age.Milliseconds(),
-		Shop: shopJSON{v.Voucher.ShopID, v.ShopName}, History: []moveJSON{}}
+		Shop: orderShopJSON{v.Voucher.ShopID, v.ShopName}, History: []moveJSON{}}
 	for _, m := range v.History {
 		from := ""
 		if m.FromStatus != Queued {
