@@ -14,10 +14,11 @@ type reconcileCommand struct {
 	settings
 	Sale  string `placeholder:"ID" help:"Only this sale; otherwise all."`
 	Apply string `placeholder:"PLAN" help:"Carry out the plan that an earlier run has shown."`
+	Money bool   `help:"Compare payments and refunds with orders instead."`
 	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
-// differenceError says that gate and database disagree: exit code 3.
+// differenceError says that what should agree doesn't, gate and database or money and orders: exit code 3.
 type differenceError struct{ n int }
 
 func (e differenceError) Error() string { return fmt.Sprintf("differences: %d", e.n) }
@@ -51,6 +52,9 @@ type reconciliation struct {
 
 // Run exits with 3 while there are differences: found ones, or steps that were not done.
 func (c *reconcileCommand) Run(ctx context.Context, p *program) error {
+	if c.Money {
+		return c.money(ctx, p)
+	}
 	path, in := "/reconciliations", map[string]string{}
 	if c.Sale != "" {
 		in["saleId"] = c.Sale

@@ -31,6 +31,8 @@ import (
 	"tandian/internal/kit/store"
 	"tandian/internal/kit/supervise"
 	"tandian/internal/order"
+	"tandian/internal/payment"
+	"tandian/internal/payment/sandbox"
 	"tandian/internal/shop"
 	"tandian/internal/voucher"
 )
@@ -67,6 +69,11 @@ type App struct {
 	vouchers *voucher.Service
 	sales    *flashsale.Service
 	orders   *order.Service
+	closer   *order.Closer
+	checker  *order.Checker
+	redeemer *order.Redeemer
+	payments *payment.Service
+	sandbox  *sandbox.Sandbox // nil unless it is offered
 	writer   *order.Writer
 	letters  *order.DeadLetters
 	compare  *flashsale.Reconciler
@@ -162,8 +169,15 @@ func (a *App) build() error {
 		Owners: a.shops, Shops: shopCards{a.shops}, IDs: &id.Sequence{Lease: b.db.LeaseIDs("order"), Now: c.now, Size: int64(cfg.IDBlock)},
 		NewKey: c.newID, Now: c.now, Log: a.log, Metrics: flashsale.NewMetrics(a.metrics),
 		PayWindow: cfg.PayWindow, ConfirmTimeout: cfg.ConfirmTimeout, SweepAfter: cfg.SweepAfter, AcceptUnknown: b.acceptUnknown, Backlog: a.backlog})
-	a.orders = &order.Service{DB: b.db, Seats: a.sales, Now: c.now, Log: a.log, Watch: order.NewWatch(b.db), Closing: a.closing}
-	a.writer.Seats, a.writer.Written = a.sales, a.orders.Watch.Poke
+	watch := order.NewWatch(b.db)
+	a.closer = &order.Closer{DB: b.db, Now: c.now, Log: a.log, Closed: watch.Poke, Ended: a.wakeReleaser}
+	a.checker = &order.Checker{Closer: a.closer, Broker: b.broker}
+	a.orders = &order.Service{DB: b.db, Seats: a.sales, Shops: a.shops, Closer: a.closer, Now: c.now, Log: a.log, Watch: watch, Closing: a.closing}
+	a.redeemer = &order.Redeemer{DB: b.db, Shops: a.shops, Buyers: a.accounts, Now: c.now, Changed: watch.Poke}
+	a.writer.Seats, a.writer.Written = a.sales, watch.Poke
+	if err := a.buildPayments(); err != nil {
+		return err
+	}
 	a.compare = flashsale.NewReconciler(a.sales, b.gate, lookAgain, a.metrics)
 
 	a.api = api.New(api.Options{Version: apiVersion, Log: a.log, Metrics: a.metrics, Now: c.now, Rand: c.rand,

@@ -46,6 +46,9 @@ type backend struct {
 
 	codeSecret []byte // see account.Options; nil = one of this process
 
+	// secret returns a key for a purpose, the same after a restart and on all instances.
+	secret func(purpose string) ([]byte, error)
+
 	dependencies []dependency // what selling needs
 
 	workers []supervise.Worker
@@ -169,6 +172,7 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
 	b.acceptUnknown = true
 	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
+	b.secret = derived(b.codeSecret)
 	if cfg.Streams() {
 		return b.streams(ctx, cfg, c, log, client, gate)
 	}
@@ -232,6 +236,7 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	b.mode, b.kv, b.gate, b.broker = "embedded", memory, flashsale.NewMemoryGate(c.now), sqlqueue.New(b.db, c.now)
 	b.stores = []string{b.db.Name + "  " + cfg.DataDir}
 	b.operatorFile = operatorFile(cfg)
+	b.secret = kept(cfg.DataDir)
 	b.handovers = 1
 	b.backlog = func(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
 		bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)

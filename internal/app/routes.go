@@ -11,6 +11,7 @@ import (
 	"tandian/internal/console"
 	"tandian/internal/demo"
 	"tandian/internal/kit/api"
+	"tandian/internal/payment/sandbox"
 	"tandian/web"
 )
 
@@ -32,7 +33,9 @@ func (a *App) routes() {
 	a.vouchers.Routes(a.api)
 	a.sales.Routes(a.api)
 	a.orders.Routes(a.api)
-	(&console.Service{Letters: a.letters, Reconciler: a.compare}).Routes(a.api)
+	a.redeemer.Routes(a.api)
+	a.payments.Routes(a.api)
+	(&console.Service{Letters: a.letters, Reconciler: a.compare, Money: a.payments}).Routes(a.api)
 }
 
 // publicHandler is the public listener: API, pictures, health, and the web apps for everything else.
@@ -40,6 +43,9 @@ func (a *App) publicHandler() http.Handler {
 	site := http.NewServeMux()
 	site.Handle("/", web.Handler(a.cfg.WebDir))
 	site.Handle("/pictures/", demo.Pictures())
+	if a.sandbox != nil {
+		site.Handle(sandbox.Path, a.sandbox)
+	}
 	a.health(site)
 	return a.api.Handler(site)
 }

@@ -32,10 +32,20 @@ func (a *App) workers() []supervise.Worker {
 	every("releaser", time.Second, a.released, releaser.Turn)
 	forwarder := &order.Forwarder{DB: b.db, Broker: b.broker}
 	every("outbox forwarder", time.Second, nil, forwarder.Turn)
+	every("payment notices", time.Second, nil, a.payments.ApplyWaiting)
+	every("refunds", time.Second, a.payments.RefundsAsked(), a.payments.SendRefunds)
+	every("forgotten payments", 30*time.Second, nil, a.payments.CloseForgotten)
+	if a.sandbox != nil {
+		every("sandbox callbacks", 500*time.Millisecond, a.sandbox.CallsDue(), a.sandbox.Call)
+	}
 	every("dead letters", time.Second, nil, a.letters.Turn)
 	if a.cfg.ReconcileEvery > 0 {
 		every("reconciler", a.cfg.ReconcileEvery, nil, a.compare.Turn)
 	}
+	every("closer", order.CloseEvery, nil, a.closer.Turn)
+	expirer := &order.Expirer{DB: b.db, Payments: a.payments, Now: a.clock.now, Log: a.log}
+	every("expirer", time.Minute, nil, expirer.Turn)
+	consume("checker", order.TopicCheck, queue.Batch{Max: 16}, a.letters.Watched(order.TopicCheck, a.checker.Handle))
 	consume("notifier", order.TopicCreated, queue.Batch{Max: 16}, a.letters.Watched(order.TopicCreated, a.notifier.Handle))
 	for i := range a.cfg.Writers {
 		consume(fmt.Sprintf("writer %d", i+1), order.TopicCreate, queue.Batch{Max: a.cfg.WriterBatch, Linger: a.cfg.WriterLinger}, a.writer.Handle)

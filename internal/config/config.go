@@ -44,6 +44,7 @@ type Config struct {
 	LimitUser   int `name:"limit-user" default:"0" group:"limit" help:"The same for one user."`
 
 	PayWindow       time.Duration `name:"pay-window" default:"30m" group:"order" help:"How long an unpaid order lives."`
+	PaymentSandbox  bool          `name:"payment-sandbox" group:"order" help:"Offer a cashier that moves no money as a way to pay, to try things out; --demo implies it."`
 	Writers         int           `name:"writers" default:"1" group:"order" help:"Workers that turn queued reservations into orders; 0 consumes nothing."`
 	WriterBatch     int           `name:"writer-batch" default:"200" group:"order" help:"Reservations per transaction at most."`
 	WriterLinger    time.Duration `name:"writer-linger" default:"5ms" group:"order" help:"How long a batch waits to fill up."`

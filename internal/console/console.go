@@ -13,6 +13,7 @@ import (
 	"tandian/internal/kit/limit"
 	"tandian/internal/kit/store"
 	"tandian/internal/order"
+	"tandian/internal/payment"
 	"tandian/internal/voucher"
 )
 
@@ -20,6 +21,7 @@ import (
 type Service struct {
 	Letters    *order.DeadLetters
 	Reconciler *flashsale.Reconciler
+	Money      *payment.Service
 }
 
 var (
@@ -47,6 +49,7 @@ func (s *Service) Routes(a *api.API) {
 
 	api.Handle(a, look("/reconciliations", "list-reconciliations", "Comparisons of gate and database, the newest first", api.ErrCursor), s.listRuns)
 	api.Handle(a, look("/reconciliations/{id}", "get-reconciliation", "One comparison with what it found and the plan to mend it", flashsale.ErrNoReconciliation), s.getRun)
+	api.Handle(a, look("/reconciliations/money", "reconcile-money", "Money against orders, as of now: sums and each difference"), s.money)
 	api.Handle(a, act("/reconciliations", "reconcile", "Compare one sale, or all", runLimit, voucher.ErrSaleNotFound), s.run)
 	api.Handle(a, act("/reconciliations/{id}/apply", "apply-reconciliation", "Carry out the plan of a comparison", runLimit,
 		flashsale.ErrNoReconciliation, flashsale.ErrPlanUsed), s.applyRun)

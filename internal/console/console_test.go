@@ -26,6 +26,7 @@ import (
 	"tandian/internal/kit/store"
 	"tandian/internal/kit/store/storetest"
 	"tandian/internal/order"
+	"tandian/internal/payment"
 )
 
 // desk is the console behind its API; the header Role says who asks.
@@ -52,6 +53,7 @@ func newDesk(t *testing.T, db *store.DB) *desk {
 	(&console.Service{
 		Letters:    &order.DeadLetters{DB: db, Broker: broker, Tomb: writer, Now: time.Now, Log: log, Metrics: order.NewLetterMetrics(reg), Pause: time.Minute},
 		Reconciler: flashsale.NewReconciler(sales, gate, 0, reg),
+		Money:      payment.New(payment.Options{DB: db, Now: time.Now, Log: log, Metrics: payment.NewMetrics(reg)}),
 	}).Routes(a)
 	return &desk{a.Handler(http.NotFoundHandler()), db}
 }
@@ -100,7 +102,7 @@ func reservation(t *testing.T, n int) []byte {
 func TestWhoMayWhat(t *testing.T) {
 	d := newDesk(t, storetest.SQLite(t))
 	letterID := d.letter(t, 1, reservation(t, 1), "CHECK")
-	looks := []string{"GET /dead-letters", "GET /dead-letters/" + letterID, "GET /reconciliations", "GET /reconciliations/1"}
+	looks := []string{"GET /dead-letters", "GET /dead-letters/" + letterID, "GET /reconciliations", "GET /reconciliations/1", "GET /reconciliations/money"}
 	acts := []string{"POST /reconciliations {}", "POST /reconciliations/1/apply", "POST /dead-letters/replay {\"dryRun\":true}", "POST /dead-letters/" + letterID + "/replay",
 		"POST /dead-letters/" + letterID + "/ignore {\"note\":\"n\"}"}
 	for role, want := range map[identity.Role][2]int{"": {401, 401}, identity.Shopper: {403, 403}, identity.Merchant: {403, 403}, identity.Clerk: {403, 403}, identity.ReadOnly: {0, 403}, identity.Operator: {0, 0}} {

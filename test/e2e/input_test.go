@@ -13,7 +13,7 @@ import (
 // operation is one route as the OpenAPI document has it.
 type operation struct {
 	method, path string
-	body         bool
+	body         bool // JSON
 	query        []string
 }
 
@@ -21,7 +21,9 @@ func (s *server) operations(t *testing.T) (ops []operation) {
 	t.Helper()
 	var doc struct {
 		Paths map[string]map[string]struct {
-			RequestBody *struct{} `json:"requestBody"`
+			RequestBody struct {
+				Content map[string]any `json:"content"`
+			} `json:"requestBody"`
 			Parameters  []struct{ In, Name string }
 		}
 	}
@@ -30,7 +32,7 @@ func (s *server) operations(t *testing.T) (ops []operation) {
 	}
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
-			o := operation{method: strings.ToUpper(method), path: path, body: op.RequestBody != nil}
+			o := operation{method: strings.ToUpper(method), path: path, body: op.RequestBody.Content["application/json"] != nil}
 			for _, p := range op.Parameters {
 				if p.In == "query" {
 					o.query = append(o.query, p.Name)
@@ -62,6 +64,8 @@ var validBodies = map[string]string{
 	"PATCH /api/v1/sales/{id}":              `{"limitPerUser":1}`,
 	"POST /api/v1/sales/{id}/stock":         `{"delta":1,"reason":"r"}`,
 	"POST /api/v1/sales/{id}/orders":        `{}`,
+	"POST /api/v1/orders/{id}/payments":     `{"provider":"sandbox"}`,
+	"POST /api/v1/orders/{id}/refund":       `{"reason":"r"}`,
 
 	"POST /api/v1/console/dead-letters/replay":      `{"dryRun":true}`,
 	"POST /api/v1/console/dead-letters/{id}/ignore": `{"note":"n"}`,
