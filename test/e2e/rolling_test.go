@@ -32,7 +32,7 @@ func (s *server) metric(t *testing.T, name string) float64 {
 // they sell. Each ends by itself and in time, no request that one of them has taken goes without its answer, nothing is
 // lost and nothing is there twice.
 func TestRollingRestart(t *testing.T) {
-	const rounds, users, stock = 6, 1500, 1000
+	const rounds, users, stock = 4, 1000, 700
 	const drain = 15 * time.Second
 	w := production(t)
 	var serving [2]atomic.Pointer[server]
