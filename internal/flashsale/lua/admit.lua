@@ -23,6 +23,7 @@ local begins, ends, paused, limit = tonumber(gate.terms[1]), tonumber(gate.terms
 local amount, voucher, window = gate.terms[5], gate.terms[6], tonumber(gate.terms[7])
 local t = redis.call('TIME')
 local now = gate.clock or tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+local stamp, before = string.format('%.0f', now), string.format('%.0f', now + window)
 local taken = 0
 local sale = string.match(KEYS[1], '{sale:(%d+)}')
 local queued = {} -- what order.Decode reads
@@ -34,7 +35,7 @@ local function decide(order, user, request)
   if now < begins then return {5} end
   if now >= ends then return {6} end
   if paused == '1' then return {7} end
-  local held, n, slot = holding(user)
+  local held, n, slot, units = holding(user)
   if n >= limit then
     local v = {3}
     for s = 0, 62 do
@@ -44,9 +45,8 @@ local function decide(order, user, request)
   end
   if gate.stock - taken <= 0 then return {4} end
   taken = taken + 1
-  held[slot] = order
-  keep(user, held)
-  local stamp, before = string.format('%.0f', now), string.format('%.0f', now + window)
+  local unit = slot .. '=' .. order
+  redis.call('HSET', KEYS[3], user, n == 0 and unit or units .. ';' .. unit)
   redis.call('HSET', KEYS[4], order, table.concat({'P', user, slot, amount, stamp, before, voucher, request}, '|'))
   redis.call('HSET', KEYS[5], user .. ':' .. request, order)
   redis.call('ZADD', KEYS[6], stamp, order)
@@ -57,7 +57,7 @@ local function decide(order, user, request)
   return {1, slot}
 end
 
-local out = {gate.server, string.format('%.0f', now), amount, voucher, string.format('%.0f', window)}
+local out = {gate.server, stamp, amount, voucher, string.format('%.0f', window)}
 for i = 2, #ARGV, 3 do out[#out + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
 if taken > 0 then redis.call('DECRBY', KEYS[2], taken) end
 if #queued > 0 then

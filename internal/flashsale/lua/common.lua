@@ -53,15 +53,15 @@ local function open(...)
   return gate
 end
 
--- holding reads a buyer's units: how many, the order of each slot, and the lowest free slot.
+-- holding reads a buyer's units: the order of each slot, how many, the lowest free slot, and all of it as it is kept.
 local function holding(user)
-  local held, n, free = {}, 0, 0
-  for slot, order in string.gmatch(redis.call('HGET', KEYS[3], user) or '', '(%d+)=(%d+)') do
+  local held, n, free, units = {}, 0, 0, redis.call('HGET', KEYS[3], user) or ''
+  for slot, order in string.gmatch(units, '(%d+)=(%d+)') do
     held[tonumber(slot)] = order
     n = n + 1
   end
   while held[free] do free = free + 1 end
-  return held, n, free
+  return held, n, free, units
 end
 
 local function keep(user, held)

@@ -12,8 +12,11 @@ for i = 1, #ARGV, 8 do
   local order, user, slot, request = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 7]
   local record = redis.call('HGET', KEYS[4], order)
   local known = record and fields(record)
-  if known and known[1] == 'P' or not known and redis.call('SISMEMBER', KEYS[7], order) == 0 then
-    if known and tonumber(known[3]) ~= slot then give_up(order, user, tonumber(known[3])) end
+  if known and known[1] == 'P' and tonumber(known[3]) == slot then -- as it was admitted: nearly always
+    redis.call('HSET', KEYS[4], order, 'W' .. string.sub(record, 2))
+    redis.call('ZREM', KEYS[6], order)
+  elseif known and known[1] == 'P' or not known and redis.call('SISMEMBER', KEYS[7], order) == 0 then
+    if known then give_up(order, user, tonumber(known[3])) end
     if not known then
       adopted = adopted + 1
       redis.call('DECR', KEYS[2])
