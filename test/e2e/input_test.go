@@ -24,7 +24,7 @@ func (s *server) operations(t *testing.T) (ops []operation) {
 			RequestBody struct {
 				Content map[string]any `json:"content"`
 			} `json:"requestBody"`
-			Parameters  []struct{ In, Name string }
+			Parameters []struct{ In, Name string }
 		}
 	}
 	if err := json.Unmarshal([]byte(s.must(t, 200, "GET", "/api/openapi.json", "", "").Text), &doc); err != nil {
@@ -65,6 +65,7 @@ var validBodies = map[string]string{
 	"POST /api/v1/sales/{id}/stock":         `{"delta":1,"reason":"r"}`,
 	"POST /api/v1/sales/{id}/orders":        `{}`,
 	"POST /api/v1/orders/{id}/payments":     `{"provider":"sandbox"}`,
+	"POST /api/v1/redemptions":              `{"code":"123456789012"}`,
 	"POST /api/v1/orders/{id}/refund":       `{"reason":"r"}`,
 
 	"POST /api/v1/console/dead-letters/replay":      `{"dryRun":true}`,
