@@ -381,3 +381,5 @@ func (w *till) counted(t testing.TB, name, value string) float64 {
 	}
 	return 0
 }
+
+func idOf(n int64) id.ID { return id.ID(n) }

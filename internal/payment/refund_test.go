@@ -1,0 +1,254 @@
+package payment_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/store"
+	"tandian/internal/kit/store/storetest"
+	"tandian/internal/order"
+	"tandian/internal/payment"
+)
+
+// paid buys and pays; refunds is how refunds of it will go at the provider.
+func (w *till) paid(t testing.TB, user id.ID, refunds string) id.ID {
+	t.Helper()
+	o := w.buy(t, user)
+	w.choose(t, w.begin(t, user, o), "pay", refunds)
+	must(t, w.sandbox.Call(t.Context()))
+	if got := w.status(t, o); got != order.Paid {
+		t.Fatal(got)
+	}
+	return o
+}
+
+// P6: the buyer wants his money back: the order is refunding at once, refunded when the provider says so, the unit is
+// for sale again, and asking twice changes nothing.
+func TestRefundByTheBuyer(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		w := newTill(t, db, 1)
+		o := w.paid(t, buyer, "")
+		path := "/orders/" + o.String() + "/refund"
+		if status, answer := w.call(t, 101, "POST", path, `{}`); status != 404 || answer["code"] != "order.not_found" {
+			t.Error("somebody else:", status, answer)
+		}
+		for range 2 {
+			status, answer := w.call(t, buyer, "POST", path, `{"reason":"不想要了"}`)
+			if status != 202 || answer["status"] != "refunding" || answer["redeemCode"] != nil {
+				t.Fatal(status, answer)
+			}
+		}
+		if r, err := w.payments.Reconcile(t.Context()); err != nil || len(r.Differences) != 0 {
+			t.Errorf("%+v %v", r, err)
+		}
+		w.turns(t)
+		if got, left := w.status(t, o), w.stock(t); got != order.Refunded || left != 1 {
+			t.Fatal(got, left)
+		}
+		if status, answer := w.call(t, buyer, "POST", path, `{}`); status != 409 || answer["code"] != "order.not_refundable" {
+			t.Error("once more:", status, answer)
+		}
+		if n := w.number(t, `SELECT COUNT(*) FROM audit_log WHERE action = 'order.refund'`); n != 1 {
+			t.Errorf("%d lines in the audit log", n)
+		}
+		w.conserved(t)
+		w.paid(t, 102, "") // the unit is for sale again
+		w.conserved(t)
+	})
+}
+
+// P6: an operator may, and the order says that it was one.
+func TestRefundByAnOperator(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.paid(t, buyer, "")
+	if status, answer := w.call(t, operatorID, "POST", "/orders/"+o.String()+"/refund", ""); status != 202 {
+		t.Fatal(status, answer)
+	}
+	w.turns(t)
+	if got := w.refunds(t); !slices.Equal(got, []string{"operator:done"}) {
+		t.Error(got)
+	}
+	w.conserved(t)
+}
+
+// What isn't paid, or is used, has no money to give back.
+func TestNotRefundable(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 2)
+	unpaid, used := w.buy(t, buyer), w.paid(t, 101, "")
+	exec(t, w.db, `UPDATE orders SET status = 3 WHERE id = ?`, int64(used))
+	for o, user := range map[id.ID]id.ID{unpaid: buyer, used: 101} {
+		if status, answer := w.call(t, user, "POST", "/orders/"+o.String()+"/refund", `{}`); status != 409 || answer["code"] != "order.not_refundable" {
+			t.Error(status, answer)
+		}
+	}
+	if got := w.refunds(t); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+// F48: ten wishes at one instant make one refund.
+func TestDoubleRefund(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		w := newTill(t, db, 1)
+		o := w.paid(t, buyer, "")
+		together(10, func(int) {
+			if status, answer := w.call(t, buyer, "POST", "/orders/"+o.String()+"/refund", `{}`); status != 202 {
+				t.Error(status, answer)
+			}
+		})
+		together(3, func(int) { // several instances
+			if err := w.payments.SendRefunds(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		if got := w.refunds(t); !slices.Equal(got, []string{"buyer:done"}) {
+			t.Error(got)
+		}
+		if n := w.number(t, `SELECT COUNT(*) FROM sandbox_refund`); n != 1 {
+			t.Errorf("%d refunds at the provider", n)
+		}
+		w.conserved(t)
+	})
+}
+
+// F48: the refund and the clerk at one instant: one wins.
+func TestRefundAgainstUse(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		n := rounds(db, 100)
+		w := newTill(t, db, int64(n))
+		for round := range n {
+			user := id.ID(1000 + round)
+			o := w.paid(t, user, "")
+			var refunded, used bool
+			together(2, func(i int) {
+				var err error
+				if i == 0 {
+					refunded, err = w.payments.Refund(t.Context(), o, order.ReasonBuyer, order.ByUser(user))
+				} else {
+					var moved int64
+					moved, err = store.Affected(t.Context(), db.Write, `UPDATE orders SET status = 3 WHERE id = ? AND status = 2`, int64(o)) // as a clerk's redemption does
+					used = moved == 1
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			if refunded == used {
+				t.Fatalf("round %d: refunded %v, used %v", round, refunded, used)
+			}
+		}
+		w.turns(t)
+		w.conserved(t)
+	})
+}
+
+// F49: the provider is down for many turns, its answers are lost, it takes its time: asked again and again with one id,
+// ever more seldom, and the money goes once.
+func TestRefundUntilKnown(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		w := newTill(t, db, 3)
+		var mu sync.Mutex
+		ids := map[id.ID]map[id.ID]int{} // refund ids by payment
+		seen := func(r payment.RefundRequest) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ids[r.PaymentID] == nil {
+				ids[r.PaymentID] = map[id.ID]int{}
+			}
+			ids[r.PaymentID][r.RefundID]++
+		}
+		w.provider.refs.Store(&seen)
+		orders := []id.ID{w.paid(t, buyer, ""), w.paid(t, 101, "unknown"), w.paid(t, 102, "slow")}
+		for i, o := range orders {
+			if ok, err := w.payments.Refund(t.Context(), o, order.ReasonBuyer, order.ByUser(buyer+id.ID(i))); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+		}
+		down := func(string) (bool, bool) { return true, false }
+		w.provider.fate.Store(&down)
+		turns := 0
+		for range 600 { // ten minutes, a turn each second
+			if err := w.payments.SendRefunds(t.Context()); err != nil {
+				turns++
+			}
+			w.advance(time.Second)
+		}
+		if attempts := w.number(t, `SELECT MAX(attempts) FROM refund`); attempts < 8 || attempts > 12 {
+			t.Errorf("%d attempts in ten minutes", attempts)
+		}
+		if turns == 0 || w.counted(t, "tandian_payment_unknown_total", "refund") == 0 {
+			t.Error("a provider that is down isn't noticed")
+		}
+		unheard := func(string) (bool, bool) { return false, true }
+		w.provider.fate.Store(&unheard) // it hears, and isn't heard
+		for range 10 {
+			_ = w.payments.SendRefunds(t.Context())
+			w.advance(5 * time.Minute)
+		}
+		if n := w.number(t, `SELECT COUNT(*) FROM refund WHERE status = 1`); n != 3 {
+			t.Errorf("%d refunds wait for an answer", n)
+		}
+		if r, err := w.payments.Reconcile(t.Context()); err != nil || len(r.Differences) != 3 || r.Differences[0].Kind != payment.KindStuck {
+			t.Errorf("%+v %v", r, err)
+		}
+		w.provider.fate.Store(nil)
+		for range 10 {
+			_ = w.payments.SendRefunds(t.Context())
+			w.advance(5 * time.Minute)
+		}
+		must(t, w.releaser.Turn(t.Context()))
+		for _, o := range orders {
+			if got := w.status(t, o); got != order.Refunded {
+				t.Error(got)
+			}
+		}
+		for p, refunds := range ids {
+			if len(refunds) != 1 {
+				t.Errorf("payment %d was refunded under %v", p, refunds)
+			}
+		}
+		if n := w.number(t, `SELECT COUNT(*) FROM sandbox_refund`); n != 3 || w.stock(t) != 3 {
+			t.Error(n, w.stock(t))
+		}
+		w.conserved(t)
+	})
+}
+
+// A refund that the provider refuses is for a person: told, counted, and not tried for ever.
+func TestRefundRefused(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.paid(t, buyer, "refused")
+	if status, answer := w.call(t, buyer, "POST", "/orders/"+o.String()+"/refund", `{}`); status != 202 {
+		t.Fatal(status, answer)
+	}
+	w.turns(t)
+	w.advance(time.Hour)
+	w.turns(t)
+	_, answer := w.call(t, buyer, "GET", "/orders/"+o.String(), "")
+	if refund, _ := answer["refund"].(map[string]any); answer["status"] != "refunding" || refund["status"] != "refused" {
+		t.Error(answer)
+	}
+	if n := w.number(t, `SELECT attempts FROM refund`); n != 1 || w.counted(t, "tandian_refunds_total", "refused") != 1 {
+		t.Error(n)
+	}
+	if r, err := w.payments.Reconcile(t.Context()); err != nil || len(r.Differences) != 1 || r.Differences[0].Kind != payment.KindRefused {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// P9: the expirer's refund goes the same way.
+func TestExpiredIsRefunded(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.paid(t, buyer, "")
+	w.advance(11 * 24 * time.Hour)
+	expirer := &order.Expirer{DB: w.db, Payments: w.payments, Now: w.Now, Log: w.closer.Log}
+	must(t, expirer.Turn(t.Context()))
+	w.turns(t)
+	if got := w.refunds(t); !slices.Equal(got, []string{"expired:done"}) || w.status(t, o) != order.Refunded {
+		t.Error(got, w.status(t, o))
+	}
+	w.conserved(t)
+}
