@@ -11,6 +11,8 @@ export class ApiError extends Error {
     readonly retryAfterMs?: number,
     readonly requestId?: string,
     readonly orderIds: string[] = [],
+    /** With `redeem.used`: when. */
+    readonly redeemedAt?: string,
   ) {
     super(code)
     this.name = 'ApiError'
@@ -26,6 +28,7 @@ export function fromReply(response: Response, body: unknown): ApiError {
     typeof problem.retryAfterMs === 'number' ? problem.retryAfterMs : retryAfterHeader(response),
     typeof problem.requestId === 'string' ? problem.requestId : undefined,
     Array.isArray(problem.orderIds) ? problem.orderIds.map(String) : [],
+    typeof problem.redeemedAt === 'string' ? problem.redeemedAt : undefined,
   )
 }
 

@@ -241,6 +241,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/console/reconciliations/money": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Money against orders, as of now: sums and each difference
+         * @description `auth.forbidden`: You are not allowed to do this.
+         */
+        get: operations["reconcile-money"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/console/reconciliations/{id}": {
         parameters: {
             query?: never;
@@ -588,6 +608,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/orders/{id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give an unpaid order of mine up
+         * @description `order.not_found`: No such order.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         *
+         *     `order.not_closable`: Only an unpaid order can be cancelled.
+         */
+        post: operations["close-order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/orders/{id}/events": {
         parameters: {
             query?: never;
@@ -606,6 +650,172 @@ export interface paths {
         get: operations["watch-order"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/orders/{id}/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to pay an order, or go on
+         * @description `order.not_found`: No such order.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         *
+         *     `order.queued`: The order is still in the queue; wait a moment.
+         *
+         *     `order.not_payable`: The order can't be paid now.
+         *
+         *     `payment.no_provider`: This way of paying is not offered.
+         *
+         *     `payment.unavailable`: The payment provider doesn't answer; try again.
+         */
+        post: operations["pay-order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/orders/{id}/refund": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a paid order's money back, at the buyer's or an operator's wish
+         * @description `order.not_found`: No such order.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         *
+         *     `order.not_refundable`: The order can't be refunded now.
+         */
+        post: operations["refund-order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/payments/{provider}/notify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A payment provider's callback, signed in its own way
+         * @description `payment.notice_invalid`: The notification is not valid.
+         *
+         *     `payment.notice_mismatch`: The notification doesn't match the payment.
+         *
+         *     `payment.no_provider`: This way of paying is not offered.
+         */
+        post: operations["notify-payment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/redemptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was redeemed today for my own shops, the newest first
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `request.bad_cursor`: The cursor is not valid; start again from the first page.
+         */
+        get: operations["list-redemptions"];
+        put?: never;
+        /**
+         * Redeem a code (the shop's clerks and owner, operators)
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `redeem.not_found`: No such code; check the digits.
+         *
+         *     `redeem.other_shop`: This voucher belongs to another shop.
+         *
+         *     `redeem.used`: This voucher has been used; see redeemedAt.
+         *
+         *     `redeem.expired`: This voucher has expired.
+         *
+         *     `redeem.refunded`: This voucher has been refunded.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         */
+        post: operations["redeem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/redemptions/{code}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a redeem code stands for (the shop's clerks and owner, operators)
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `redeem.not_found`: No such code; check the digits.
+         */
+        get: operations["look-up-code"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/redemptions/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a redemption back within 60 seconds
+         * @description `auth.forbidden`: You are not allowed to do this.
+         *
+         *     `redeem.not_found`: No such code; check the digits.
+         *
+         *     `redeem.other_shop`: This voucher belongs to another shop.
+         *
+         *     `redeem.too_late`: A redemption can be undone within 60 seconds only.
+         *
+         *     `order.unknown`: The order can't be looked up right now; ask again in a moment.
+         */
+        post: operations["undo-redemption"];
         delete?: never;
         options?: never;
         head?: never;
@@ -951,6 +1161,20 @@ export interface components {
             /** Format: int64 */
             stock: number;
         };
+        Back: {
+            /** Format: int64 */
+            amount: number;
+            /**
+             * @description The last three: money that came too late, twice, or in another amount
+             * @enum {string}
+             */
+            reason: "buyer" | "operator" | "expired" | "late" | "duplicate" | "mismatch";
+            /**
+             * @description Refused by the payment provider: an operator pays it back by hand
+             * @enum {string}
+             */
+            status: "asked" | "done" | "refused";
+        };
         Bought: {
             /**
              * @description 64-bit id as a decimal string
@@ -1208,6 +1432,10 @@ export interface components {
             items: components["schemas"]["Order"][];
             nextCursor?: string;
         };
+        ListRedemption: {
+            items: components["schemas"]["Redemption"][];
+            nextCursor?: string;
+        };
         ListRun: {
             items: components["schemas"]["Run"][];
             nextCursor?: string;
@@ -1262,6 +1490,72 @@ export interface components {
             /** @enum {string} */
             status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded";
         };
+        Money: {
+            /**
+             * Format: int64
+             * @description What is on its way back, or is owed
+             */
+            asked: number;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int64
+             * @description What came
+             */
+            captured: number;
+            /** @description At most 100 of each kind */
+            found: components["schemas"]["MoneyDifference"][];
+            /**
+             * Format: int64
+             * @description Attempts to pay that may still bring money
+             */
+            open: number;
+            /**
+             * Format: int64
+             * @description Paid and used ones
+             */
+            orders: number;
+            /**
+             * Format: int64
+             * @description The price of paid and used orders: captured − refunded − asked
+             */
+            paid: number;
+            /**
+             * Format: int64
+             * @description That have brought money
+             */
+            payments: number;
+            /**
+             * Format: int64
+             * @description What went back
+             */
+            refunded: number;
+        };
+        MoneyDifference: {
+            /** @description In words, in the language of Accept-Language */
+            cause: string;
+            /** Format: int64 */
+            is: number;
+            /** @enum {string} */
+            kind: "unpaid" | "amount" | "kept" | "no_refund" | "order" | "refused" | "stuck" | "uncaptured" | "notice" | "totals";
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            orderId?: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            paymentId?: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            refundId?: string;
+            /** Format: int64 */
+            shouldBe: number;
+        };
         Move: {
             /** Format: date-time */
             at: string;
@@ -1315,6 +1609,9 @@ export interface components {
              */
             validDays: number;
         };
+        NotifyOutputBody: {
+            ok: boolean;
+        };
         Offer: {
             /** Format: int64 */
             faceValue: number;
@@ -1343,6 +1640,8 @@ export interface components {
             id: string;
             /** Format: date-time */
             payBefore: string;
+            /** @description Attempts to pay it, oldest first; absent in lists */
+            payments?: components["schemas"]["Try"][] | null;
             /**
              * Format: int64
              * @description How long a queued order has waited
@@ -1353,20 +1652,71 @@ export interface components {
              * @enum {string}
              */
             reason?: "sold_out" | "limit" | "repeat" | "no_sale" | "refused" | "dropped";
+            /** @description 12 digits, while the order is paid; absent in lists */
+            redeemCode?: string;
+            /**
+             * Format: date-time
+             * @description Of a used order; absent in lists
+             */
+            redeemedAt?: string;
+            /** @description Money on its way back, or gone back; absent in lists */
+            refund?: components["schemas"]["Back"];
             /**
              * @description 64-bit id as a decimal string
              * @example 42
              */
             saleId: string;
+            shop: components["schemas"]["OrderShop"];
             /** @enum {string} */
             status: "queued" | "unpaid" | "paid" | "used" | "closed" | "refunding" | "refunded" | "failed";
+            /**
+             * Format: date-time
+             * @description Until when the shop may take the redemption back; absent in lists
+             */
+            undoBefore?: string;
+            /**
+             * Format: date-time
+             * @description Of a paid or used order; absent in lists
+             */
+            validUntil?: string;
             voucher: components["schemas"]["Bought"];
+        };
+        OrderShop: {
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            id: string;
+            name: string;
         };
         PasswordBody: {
             /** @description Needed if there is one */
             currentPassword?: string;
             /** @description 8 to 64 characters */
             password: string;
+        };
+        PayInputBody: {
+            /**
+             * @description Who takes the money
+             * @example sandbox
+             */
+            provider: string;
+        };
+        PayOutputBody: {
+            /**
+             * Format: int64
+             * @description The order's price; nobody else decides it
+             */
+            amount: number;
+            /** Format: date-time */
+            payBefore: string;
+            /** @description Where the buyer pays: an absolute address, or a path of this server */
+            payUrl: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            paymentId: string;
         };
         PhoneBody: {
             /**
@@ -1389,6 +1739,11 @@ export interface components {
             idempotencyKey?: string;
             /** @description With sale.limit_reached: the orders that hold the limit */
             orderIds?: string[] | null;
+            /**
+             * Format: date-time
+             * @description With redeem.used: when
+             */
+            redeemedAt?: string;
             requestId: string;
             /** Format: int64 */
             retryAfterMs?: number;
@@ -1414,6 +1769,58 @@ export interface components {
              */
             id: string;
             nickname: string;
+        };
+        RedeemRequest: {
+            /** @description 12 digits; blanks and dashes between them don't count */
+            code: string;
+        };
+        RedeemedVoucher: {
+            /** Format: int64 */
+            faceValue: number;
+            title: string;
+        };
+        Redemption: {
+            /**
+             * @description The last digits of the buyer's phone, in the language of Accept-Language
+             * @example 尾号 0001
+             */
+            buyer?: string;
+            /**
+             * @description Absent for another shop's code
+             * @example 42
+             */
+            orderId?: string;
+            redeemable: boolean;
+            /** Format: date-time */
+            redeemedAt?: string;
+            /**
+             * @description What an undo names; absent for another shop's code
+             * @example 42
+             */
+            redemptionId?: string;
+            /**
+             * @description Why it can't be redeemed
+             * @enum {string}
+             */
+            refusal?: "used" | "expired" | "refunded" | "other_shop";
+            shop: components["schemas"]["OrderShop"];
+            /**
+             * @description Absent for another shop's code
+             * @enum {string}
+             */
+            status?: "paid" | "used" | "refunding" | "refunded";
+            /**
+             * Format: date-time
+             * @description Until when a redemption can be undone
+             */
+            undoBefore?: string;
+            /** Format: date-time */
+            validUntil?: string;
+            voucher: components["schemas"]["RedeemedVoucher"];
+        };
+        RefundInputBody: {
+            /** @description In words, for whoever looks later */
+            reason?: string;
         };
         ReplayInputBody: {
             /** @description True counts and sends nothing */
@@ -1715,6 +2122,18 @@ export interface components {
         };
         TokensBody: {
             tokens: string[];
+        };
+        Try: {
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description 64-bit id as a decimal string
+             * @example 42
+             */
+            paymentId: string;
+            provider: string;
+            /** @enum {string} */
+            status: "open" | "captured" | "closed" | "failed";
         };
         Voucher: {
             /**
@@ -2471,6 +2890,53 @@ export interface operations {
             };
             /** @description Unprocessable Entity */
             422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "reconcile-money": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Money"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3551,6 +4017,83 @@ export interface operations {
             };
         };
     };
+    "close-order": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     "watch-order": {
         parameters: {
             query?: never;
@@ -3599,6 +4142,533 @@ export interface operations {
             };
             /** @description Too Many Requests */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "pay-order": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PayInputBody"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PayOutputBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "refund-order": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RefundInputBody"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Order"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "notify-payment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotifyOutputBody"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "list-redemptions": {
+        parameters: {
+            query?: {
+                /** @description nextCursor of the page before; absent = the first page */
+                cursor?: string;
+                /** @description Items a page */
+                limit?: number;
+                date?: "today";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListRedemption"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    redeem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RedeemRequest"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Redemption"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "look-up-code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 12 digits; blanks and dashes between them don't count */
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Redemption"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    "undo-redemption": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description 64-bit id as a decimal string */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Redemption"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

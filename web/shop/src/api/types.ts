@@ -20,5 +20,6 @@ export type MyOrder = { orderId: string; status: OrderStatus }
 export type Sale = Omit<Read<'/api/v1/sales/{id}'>, 'mine'> & { mine?: MyOrder[] | null }
 export type Shop = Read<'/api/v1/shops/{id}'>
 export type Voucher = NonNullable<Read<'/api/v1/shops/{id}/vouchers'>['items']>[number]
+export type Redemption = Read<'/api/v1/redemptions/{code}'>
 export type Me = Read<'/api/v1/me'>
 export type Category = NonNullable<Read<'/api/v1/categories'>['items']>[number]

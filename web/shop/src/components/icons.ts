@@ -13,6 +13,10 @@ export const icons = {
   alert: 'M12 3 2.5 20h19L12 3Zm0 7v4.5m0 2.5v.5',
   bowl: 'M4 12h16a8 8 0 0 1-5 7.4V21H9v-1.6A8 8 0 0 1 4 12Zm4.5-9c1.5 1.6-1.5 3 0 5M12 3c1.5 1.6-1.5 3 0 5m3.5-5c1.5 1.6-1.5 3 0 5',
   ticket: 'M3 7h18v3.5a1.5 1.5 0 0 0 0 3V17H3v-3.5a1.5 1.5 0 0 0 0-3V7Zm11 0v10',
+  wallet: 'M4 7V18.5A1.5 1.5 0 0 0 5.5 20H20V8H5.5A1.5 1.5 0 0 1 5.5 5H18v3M16 13.5v1',
+  done: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18Zm-4-9 3 3 5.5-6',
+  refund: 'M4 9h10.5a5 5 0 0 1 0 10H8M4 9l4-4M4 9l4 4',
+  scan: 'M4 8V5a1 1 0 0 1 1-1h3m8 0h3a1 1 0 0 1 1 1v3m0 8v3a1 1 0 0 1-1 1h-3m-8 0H5a1 1 0 0 1-1-1v-3m0-4h16',
 } as const
 
 export type IconName = keyof typeof icons

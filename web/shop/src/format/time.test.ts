@@ -18,6 +18,8 @@ it.each([
 it.each([
   [1_794_000, '29:54'],
   [1_000, '00:01'],
+  [3_599_000, '59:59'],
+  [3_599_001, '01:00:00'],
   [-1, '00:00'],
 ])('%i ms reads %s in minutes', (ms, text) => {
   expect(minutesText(ms)).toBe(text)

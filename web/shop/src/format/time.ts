@@ -26,10 +26,10 @@ export function clockText(ms: number): string {
   return `${hours}:${minutes}:${seconds}`
 }
 
-/** minutesText is MM:SS, for spans below an hour. */
+/** minutesText is MM:SS, with the hours in front from one hour on. */
 export function minutesText(ms: number): string {
-  const total = Math.max(0, Math.ceil(ms / 1000))
-  return `${String(Math.floor(total / 60)).padStart(2, '0')}:${String(total % 60).padStart(2, '0')}`
+  const { hours, minutes, seconds } = countdown(ms)
+  return hours === '00' ? `${minutes}:${seconds}` : `${hours}:${minutes}:${seconds}`
 }
 
 /** moment is a point in shop time: only the time when it is today there, else day and time. */

@@ -1,5 +1,6 @@
 import { useI18n } from 'vue-i18n'
 import type { ApiError } from '../api/problem'
+import type { OrderStatus } from '../api/types'
 import { discountTenths, percentOff } from '../format/money'
 import { moment } from '../format/time'
 import { clock } from '../clock'
@@ -29,5 +30,10 @@ export function useText() {
     return moment(time, clock.now(), locale.value)
   }
 
-  return { t, locale, reason, problem, discount, at }
+  /** standing is an order's status as its buyer reads it: what is paid waits to be used. */
+  function standing(status: OrderStatus): string {
+    return status === 'paid' ? t('order.toUse') : t(`status.${status}`)
+  }
+
+  return { t, locale, reason, problem, discount, at, standing }
 }

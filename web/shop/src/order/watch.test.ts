@@ -1,13 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ApiError } from '../api/problem'
 import type { Order, OrderStatus } from '../api/types'
-import { pollForMs, silenceMs, watchOrder } from './watch'
+import { pollForMs, restingPollMs, silenceMs, watchOrder } from './watch'
 
 function order(status: OrderStatus): Order {
   return {
     id: '70',
     saleId: '1',
     voucher: { id: '9', title: '50元代金券', shopId: '3' },
+    shop: { id: '3', name: '巷口小馆' },
     status,
     amount: 4750,
     admittedAt: '2026-03-01T04:00:00Z',
@@ -79,6 +80,13 @@ describe('with a stream that works', () => {
     expect(stream.closed).toBe(true)
   })
 
+  it('stays with a used order, whose redemption may be taken back', () => {
+    const { stream, seen } = watched()
+    for (const status of ['paid', 'used', 'paid'] as const) stream.send(status)
+    expect(seen.statuses).toEqual(['paid', 'used', 'paid'])
+    expect(stream.closed).toBe(false)
+  })
+
   it('lets the browser reconnect after a short break', async () => {
     const { stream, seen } = watched()
     stream.send('queued')
@@ -105,6 +113,20 @@ describe('without a stream', () => {
     expect(w.stream.closed).toBe(true)
   })
 
+  it('goes on looking now and then once the queue has decided, until nothing can change any more', async () => {
+    const w = watched()
+    w.answer = 'paid'
+    w.stream.fail(2)
+    await vi.advanceTimersByTimeAsync(0)
+    w.answer = 'used'
+    await vi.advanceTimersByTimeAsync(restingPollMs)
+    w.answer = 'refunded'
+    await vi.advanceTimersByTimeAsync(restingPollMs * 10)
+    expect(w.seen.statuses).toEqual(['paid', 'used', 'refunded'])
+    expect(w.seen.asked).toEqual([0, restingPollMs, restingPollMs * 2])
+    expect(w.seen.gaveUp).toBe(0)
+  })
+
   it('polls because it stays silent, slower and slower, and stops after a minute', async () => {
     const { seen, stream } = watched()
     await vi.advanceTimersByTimeAsync(silenceMs + pollForMs * 2)
@@ -114,16 +136,6 @@ describe('without a stream', () => {
     expect(seen.gaveUp).toBe(1)
     expect(seen.asked.at(-1)! - silenceMs).toBeLessThan(pollForMs + 4_000)
     expect(stream.closed).toBe(true)
-  })
-
-  it('stops polling once the queue has decided', async () => {
-    const w = watched()
-    w.stream.fail(2)
-    await vi.advanceTimersByTimeAsync(1_000)
-    w.answer = 'unpaid'
-    await vi.advanceTimersByTimeAsync(60_000)
-    expect(w.seen.statuses.filter((status) => status === 'unpaid')).toHaveLength(1)
-    expect(w.seen.gaveUp).toBe(0)
   })
 
   it('goes on through errors that pass', async () => {

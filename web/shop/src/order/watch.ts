@@ -3,13 +3,16 @@ import type { Order, OrderStatus } from '../api/types'
 
 /** Polling after the n-th ask; the last one repeats. */
 const pollDelaysMs = [500, 1_000, 2_000, 4_000]
-/** Polling stops after this long: what isn't decided by then shows up among the orders. */
+/** Polling for a place in the queue stops after this long: what isn't decided by then shows up among the orders. */
 export const pollForMs = 60_000
 /** An event stream that hasn't said a word by then is blocked somewhere on the way. */
 export const silenceMs = 3_000
 const errorsInARow = 3
+/** Once the queue has decided, what follows takes minutes: that is how often a page without a stream looks. */
+export const restingPollMs = 10_000
 
-const lastStatuses: OrderStatus[] = ['used', 'closed', 'refunded', 'failed']
+/** Nothing leads on from these. A used order isn't one of them: the shop may take the redemption back. */
+const lastStatuses: OrderStatus[] = ['closed', 'refunded', 'failed']
 
 /** The part of EventSource used here. */
 export interface EventStream {
@@ -84,8 +87,11 @@ export function watchOrder(orderId: string, events: WatchEvents, ports: WatchPor
     try {
       const order = await ports.fetch(orderId)
       deliver(order)
-      // The queue has decided; what follows takes minutes and is not polled for.
-      if (order.status !== 'queued') return stop()
+      if (stopped) return
+      if (order.status !== 'queued') {
+        timer = setTimeout(() => void poll(0, ports.now() + pollForMs), spread(restingPollMs))
+        return
+      }
     } catch (thrown) {
       const error = thrown as ApiError
       if (stopped) return
@@ -99,8 +105,13 @@ export function watchOrder(orderId: string, events: WatchEvents, ports: WatchPor
       stop()
       return events.gaveUp()
     }
-    const delay = pollDelaysMs[Math.min(asked, pollDelaysMs.length - 1)]! * (0.8 + 0.4 * ports.random())
-    timer = setTimeout(() => void poll(asked + 1, until), delay)
+    const delay = pollDelaysMs[Math.min(asked, pollDelaysMs.length - 1)]!
+    timer = setTimeout(() => void poll(asked + 1, until), spread(delay))
+  }
+
+  /** spread moves a delay by up to a fifth either way. */
+  function spread(ms: number): number {
+    return ms * (0.8 + 0.4 * ports.random())
   }
 
   listen()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { OrderStatus, Sale } from '../api/types'
+import type { Order, OrderStatus, Sale } from '../api/types'
 import type { Attempt } from './attempt'
 import { buttonView, type ButtonInput, type ButtonView } from './button'
 
@@ -26,10 +26,25 @@ function sale(over: Partial<Sale> = {}): Sale {
 const mine = (...statuses: OrderStatus[]) => statuses.map((status, i) => ({ orderId: `7${i}`, status }))
 
 function view(over: Partial<ButtonInput> = {}): ButtonView {
-  return buttonView({ online: true, sale: sale(), session: 'signedIn', attempt: null, now, ...over })
+  return buttonView({ online: true, sale: sale(), session: 'signedIn', attempt: null, followed: null, now, ...over })
 }
 
 const queued: Attempt = { kind: 'queued', key: 'k', since: now - 3_400, orderId: '70' }
+
+/** The order 70 as it is followed, to be paid within `ms`. */
+function followed(ms: number): Order {
+  return {
+    id: '70',
+    saleId: '1',
+    voucher: { id: '9', title: '50元代金券', shopId: '3' },
+    shop: { id: '3', name: '巷口小馆' },
+    status: 'unpaid',
+    amount: 4750,
+    admittedAt: at(-1_000),
+    payBefore: at(ms),
+    history: [],
+  }
+}
 
 describe('one row of the table each', () => {
   const rows: [ButtonView['key'], Partial<ButtonInput>, Partial<ButtonView>][] = [
@@ -47,8 +62,17 @@ describe('one row of the table each', () => {
       { attempt: { kind: 'submitting', key: 'k', since: now } },
       { action: 'none', look: 'grey', busy: true },
     ],
-    ['queued', { attempt: queued }, { action: 'order', orderId: '70', ms: 3_400, busy: true }],
-    ['unpaid', { sale: sale({ mine: mine('unpaid') }) }, { action: 'order', look: 'solid', orderId: '70' }],
+    ['queued', { attempt: queued }, { action: 'result', orderId: '70', ms: 3_400, busy: true }],
+    [
+      'unpaid',
+      { sale: sale({ mine: mine('unpaid') }), followed: followed(1_794_000) },
+      { action: 'pay', look: 'solid', orderId: '70', ms: 1_794_000 },
+    ],
+    [
+      'closing',
+      { sale: sale({ mine: mine('unpaid') }), followed: followed(0) },
+      { action: 'pay', look: 'grey', busy: true, orderId: '70' },
+    ],
     ['paid', { sale: sale({ mine: mine('paid') }) }, { action: 'order', look: 'green', orderId: '70' }],
     ['bought', { sale: sale({ mine: mine('used') }) }, { action: 'order', look: 'outline', orderId: '70' }],
     ['soldOut', { sale: sale({ phase: 'soldOut', stockLeft: 0 }) }, { action: 'none', look: 'grey' }],
@@ -66,6 +90,26 @@ describe('one row of the table each', () => {
   ]
   it.each(rows)('%s', (key, input, expected) => {
     expect(view(input)).toMatchObject({ key, ...expected })
+  })
+})
+
+describe('the deadline of an unpaid order', () => {
+  it('is not guessed before the order itself has been read', () => {
+    const input = { sale: sale({ mine: mine('unpaid') }) }
+    expect(view(input)).toMatchObject({ key: 'unpaid', action: 'pay' })
+    expect(view(input).ms).toBeUndefined()
+  })
+
+  it('is not taken from another order', () => {
+    const other = { ...followed(-1), id: '71' }
+    expect(view({ sale: sale({ mine: mine('unpaid') }), followed: other }).key).toBe('unpaid')
+  })
+
+  it('frees nothing by itself: the order is open until the server has closed it', () => {
+    const late = followed(-5_000)
+    expect(view({ sale: sale({ mine: mine('unpaid') }), followed: late }).key).toBe('closing')
+    expect(view({ sale: sale({ mine: mine('closed') }), followed: late }).key).toBe('expired')
+    expect(view({ sale: sale({ phase: 'soldOut', stockLeft: 0, mine: mine('closed') }), followed: late }).key).toBe('soldOut')
   })
 })
 

@@ -1,4 +1,4 @@
-import type { MyOrder, OrderStatus, Sale } from '../api/types'
+import type { MyOrder, Order, OrderStatus, Sale } from '../api/types'
 import type { Attempt } from './attempt'
 import { soldPercent } from './stock'
 
@@ -17,6 +17,8 @@ export type ButtonKey =
   | 'submitting'
   | 'queued'
   | 'unpaid'
+  /** Not paid in time; the server hasn't closed the order yet. */
+  | 'closing'
   | 'paid'
   | 'bought'
   | 'soldOut'
@@ -28,7 +30,7 @@ export type ButtonKey =
   | 'expired'
   | 'offline'
 
-export type ButtonAction = 'none' | 'login' | 'grab' | 'resend' | 'order'
+export type ButtonAction = 'none' | 'login' | 'grab' | 'resend' | 'result' | 'pay' | 'order'
 export type ButtonLook = 'skeleton' | 'solid' | 'outline' | 'grey' | 'green' | 'soon'
 
 export interface ButtonView {
@@ -37,9 +39,9 @@ export interface ButtonView {
   look: ButtonLook
   /** A spinner shows that something is under way. */
   busy?: boolean
-  /** The order that `action: 'order'` opens. */
+  /** The order that `result`, `pay` and `order` open: its place in the queue, its payment, itself. */
   orderId?: string
-  /** Milliseconds left (scheduled, soon, limited) or waited so far (queued). */
+  /** Milliseconds left (scheduled, soon, limited; unpaid once known) or waited so far (queued). */
   ms?: number
   /** Share of the stock that is gone, 0..100 (live). */
   percent?: number
@@ -57,6 +59,8 @@ export interface ButtonInput {
   sale: Sale | null
   session: 'unknown' | 'anonymous' | 'signedIn'
   attempt: Attempt | null
+  /** The order that is being followed: it tells the deadline, which the sale's list of orders doesn't. */
+  followed: Order | null
   /** The server's time in milliseconds. */
   now: number
 }
@@ -81,12 +85,12 @@ export function buttonView(input: ButtonInput): ButtonView {
   const held = holding.flatMap((status) => mine.filter((order) => order.status === status))
   const first = held[0]
   if (first && (held.length >= sale.limitPerUser || first.status === 'queued' || sale.phase !== 'live')) {
-    return heldView(first)
+    return heldView(first, input)
   }
   const view = phaseView(input, sale, mine)
   if (!first) return view
   // What waits for payment comes first, even while another one may be bought.
-  if (first.status === 'unpaid') return { ...heldView(first), more: view.action === 'grab', reason: view.reason }
+  if (first.status === 'unpaid') return { ...heldView(first, input), more: view.action === 'grab', reason: view.reason }
   return { ...view, alsoHeld: first.orderId }
 }
 
@@ -111,15 +115,18 @@ function attemptView(attempt: Attempt, mine: MyOrder[], now: number): ButtonView
 }
 
 function queuedView(orderId: string): ButtonView {
-  return { key: 'queued', action: 'order', look: 'grey', busy: true, orderId }
+  return { key: 'queued', action: 'result', look: 'grey', busy: true, orderId }
 }
 
-function heldView({ orderId, status }: MyOrder): ButtonView {
+function heldView({ orderId, status }: MyOrder, { followed, now }: ButtonInput): ButtonView {
   switch (status) {
     case 'queued':
       return queuedView(orderId)
-    case 'unpaid':
-      return { key: 'unpaid', action: 'order', look: 'solid', orderId }
+    case 'unpaid': {
+      const ms = followed?.id === orderId ? Date.parse(followed.payBefore) - now : undefined
+      if (ms !== undefined && ms <= 0) return { key: 'closing', action: 'pay', look: 'grey', busy: true, orderId }
+      return { key: 'unpaid', action: 'pay', look: 'solid', orderId, ms }
+    }
     case 'paid':
       return { key: 'paid', action: 'order', look: 'green', orderId }
     default:

@@ -2,7 +2,7 @@ import { computed, onScopeDispose, shallowRef, watch, type ComputedRef } from 'v
 import { showToast } from 'vant'
 import { useRouter } from 'vue-router'
 import { api, unwrap } from '../api/client'
-import type { Sale } from '../api/types'
+import type { Order, Sale } from '../api/types'
 import { clock, useNow } from '../clock'
 import { lastTenths } from '../format/time'
 import { useText } from '../i18n/useText'
@@ -10,19 +10,14 @@ import { useOnline } from '../online'
 import { followOrder } from '../order/browserWatch'
 import type { WatchEvents } from '../order/watch'
 import { useSession } from '../session'
+import { tabStorage } from '../storage'
 import { AttemptStore, newKey } from './attempt'
-import { buttonView, type ButtonView } from './button'
+import { buttonView, type ButtonKey, type ButtonView } from './button'
 import { Grab } from './grab'
 import type { useSale } from './useSale'
 
-/** The buyer's storage of attempts; null where the browser forbids any. */
-function sessionStore(): Storage | null {
-  try {
-    return sessionStorage
-  } catch {
-    return null
-  }
-}
+/** While the button shows one of these, its order is followed. */
+const pending: ButtonKey[] = ['queued', 'unpaid', 'closing']
 
 /** useGrab joins the sale, the session, the clock and the buyer's attempt into the button. */
 export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof useSale>) {
@@ -31,6 +26,7 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
   const online = useOnline()
   const { reason } = useText()
   const grab = shallowRef<Grab | null>(null)
+  const followed = shallowRef<Order | null>(null)
   const { now, refresh } = useNow(() => closeToStart(sale.value))
 
   function signIn() {
@@ -48,7 +44,7 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
   )
 
   function newGrab(userId: string): Grab {
-    const storage = sessionStore()
+    const storage = tabStorage()
     return new Grab({
       post: (key) =>
         unwrap(
@@ -67,7 +63,7 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
   }
 
   // A wait that starts now is not counted from the last full second.
-  watch([() => grab.value?.attempt.value, sale], refresh, { flush: 'sync' })
+  watch([() => grab.value?.attempt.value, sale, followed], refresh, { flush: 'sync' })
 
   const view: ComputedRef<ButtonView> = computed(() =>
     buttonView({
@@ -75,14 +71,15 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
       sale: sale.value,
       session: session.state,
       attempt: grab.value?.attempt.value ?? null,
+      followed: followed.value,
       now: now.value,
     }),
   )
 
-  const queuedId = computed(() => (view.value.key === 'queued' ? view.value.orderId : undefined))
+  const pendingId = computed(() => (pending.includes(view.value.key) ? view.value.orderId : undefined))
   let stopFollowing = () => {}
   watch(
-    queuedId,
+    pendingId,
     (orderId) => {
       stopFollowing()
       if (orderId) stopFollowing = followOrder(orderId, events(orderId))
@@ -94,6 +91,7 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
   function events(orderId: string): WatchEvents {
     return {
       order(order) {
+        followed.value = order
         apply({ orderId: order.id, status: order.status })
         void grab.value?.orderChanged(order)
       },
@@ -110,8 +108,12 @@ export function useGrab(id: string, { sale, load, apply }: ReturnType<typeof use
     switch (view.value.action) {
       case 'login':
         return signIn()
-      case 'order':
+      case 'result':
         return void router.push(`/grab/${view.value.orderId}`)
+      case 'pay':
+        return void router.push(`/pay/${view.value.orderId}`)
+      case 'order':
+        return void router.push(`/order/${view.value.orderId}`)
       case 'grab':
       case 'resend':
         return void grab.value?.tap()

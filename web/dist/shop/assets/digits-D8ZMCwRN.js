@@ -1,0 +1,1 @@
+function e(e){return e.replace(/(.{4})(?=.)/g,`$1 `)}function t(e){return e.normalize(`NFKC`).replace(/[\s\p{Pd}]/gu,``)}function n(e){return e.length===12&&/^[0-9]+$/.test(e)}export{n,t as r,e as t};

@@ -1,0 +1,1 @@
+function e(e){return(e?.roles??[]).some(e=>[`clerk`,`merchant`,`operator`].includes(e))}export{e as t};

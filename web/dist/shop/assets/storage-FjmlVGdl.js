@@ -1,0 +1,1 @@
+function e(){try{return sessionStorage}catch{return null}}export{e as t};
