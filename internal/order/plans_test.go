@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tandian/internal/kit/id"
+	"tandian/internal/kit/identity"
 	"tandian/internal/kit/queue"
 	"tandian/internal/kit/queue/sqlqueue"
 	"tandian/internal/kit/store"
@@ -70,9 +71,17 @@ func fillTables(t *testing.T, db *store.DB, from, to int) {
 		},
 		"orders (id, sale_id, voucher_id, user_id, slot, request_id, status, amount, admitted_at, pay_before, created_at, updated_at)": orderRow,
 		"order_move (order_id, to_status, from_status, at)":                                                                            func(i int) string { return fmt.Sprintf("%d, 2, 1, 1", i+1) },
-		"gate_release (order_id, sale_id, forget_request, created_at)":                                                                 func(i int) string { return fmt.Sprintf("%d, %d, 0, 1", i+1, i%planSales+1) },
-		"outbox (topic, message_id, body, created_at)":                                                                                 func(i int) string { return fmt.Sprintf("'%s', 'm%d', x'78', 1", order.TopicCreated, i) },
-		"queue_message (topic, message_id, body, visible_at, created_at)":                                                              func(i int) string { return fmt.Sprintf("'topic %d', 'm%d', x'78', 1, 1", i%20, i) },
+		"gate_release (order_id, sale_id, forget_request, created_at)":                                                                 func(i int) string { return fmt.Sprintf("%d, %d, 0, 1", 1<<40+i, i%planSales+1) },
+		"pay_check (order_id, check_index)":                                                                                            func(i int) string { return fmt.Sprintf("%d, 1", i+1) },
+		"redeem_code (order_id, code, shop_id, valid_until, open_until)": func(i int) string {
+			until := int64(4_000_000_000_000)
+			if i < 3 {
+				until = 1
+			}
+			return fmt.Sprintf("%d, '%012d', %d, %d, %d", i+1, i, i%planSales+1, until, until)
+		},
+		"outbox (topic, message_id, body, created_at)":                    func(i int) string { return fmt.Sprintf("'%s', 'm%d', x'78', 1", order.TopicCreated, i) },
+		"queue_message (topic, message_id, body, visible_at, created_at)": func(i int) string { return fmt.Sprintf("'topic %d', 'm%d', x'78', 1, 1", i%20, i) },
 		"dead_letter (topic, message_id, body, reason, attempts, created_at)": func(i int) string {
 			return fmt.Sprintf("'%s', 'order-%d', x'78', 'y', 1, 1", order.TopicCreate, 1<<50+i)
 		},
@@ -100,7 +109,11 @@ func orderRow(i int) string {
 	if i%10 == 0 {
 		slot, status = "NULL", int(order.Failed)
 	}
-	return fmt.Sprintf("%d, %d, %d, %d, %s, 'key-%d', %d, 1, 1, 2, 1, 1", i+1, sale+1, sale+1, user+1, slot, i, status)
+	payBefore := int64(2)
+	if i >= 200 { // few are overdue
+		payBefore = 4_000_000_000_000
+	}
+	return fmt.Sprintf("%d, %d, %d, %d, %s, 'key-%d', %d, 1, 1, %d, 1, 1", i+1, sale+1, sale+1, user+1, slot, i, status, payBefore)
 }
 
 // overhear returns the queries, updates and deletions that each path sends.
@@ -134,6 +147,9 @@ func pathsOf(t *testing.T, db *store.DB) map[string]func(ctx context.Context) er
 	service := &order.Service{DB: db, Seats: noGate{}, Now: time.Now, Watch: watch}
 	w := &order.Writer{DB: db, Seats: noGate{}, Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: order.NewMetrics(prometheus.NewRegistry()),
 		Batch: 200, NewID: func() string { return "event" }, Broker: broker, Written: func([]id.ID) {}, Ended: func() {}}
+	closer := &order.Closer{DB: db, Now: time.Now, Log: w.Log, Closed: func([]id.ID) {}, Ended: func() {}}
+	checker := &order.Checker{Closer: closer, Broker: broker}
+	redeemer := &order.Redeemer{DB: db, Shops: staff{}, Buyers: staff{}, Now: time.Now, Changed: func([]id.ID) {}}
 	list := func(status *order.Status, before id.ID) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := service.List(ctx, 1, status, before, 21); return err }
 	}
@@ -176,8 +192,27 @@ func pathsOf(t *testing.T, db *store.DB) map[string]func(ctx context.Context) er
 		"inspect":       func(ctx context.Context) error { _, err := order.Count(ctx, db.Read, 3, 1); return err },
 		"release":       (&order.Releaser{DB: db, Seats: noGate{}}).Turn,
 		"forward":       (&order.Forwarder{DB: db, Broker: broker}).Turn,
-		"depth":         func(ctx context.Context) error { _, err := broker.Depth(ctx, "topic 1"); return err },
-		"backlog":       func(ctx context.Context) error { _, err := sqlqueue.Backlog(ctx, db.Read, "topic 1"); return err },
+		"close":         closer.Turn,
+		"check": func(ctx context.Context) error {
+			if v := checker.Handle(ctx, []queue.Message{{Body: []byte(`{"v":1,"msgId":"m","orderIds":["4","5","7"],"checkIndex":0}`)}}); v[0] != queue.Ack() {
+				return fmt.Errorf("%+v", v)
+			}
+			return nil
+		},
+		"expire": (&order.Expirer{DB: db, Payments: noMoney{}, Now: time.Now, Log: w.Log}).Turn,
+		"redeem": func(ctx context.Context) error { // the 23rd order is paid, and shop 3's
+			ctx = as(ctx, clerk, identity.Clerk)
+			if _, err := redeemer.Redeem(ctx, "000000000022"); err != nil {
+				return err
+			}
+			if _, err := redeemer.Since(ctx, time.UnixMilli(1), order.Place{At: 1 << 50, ID: 1}, 21); err != nil {
+				return err
+			}
+			_, err := redeemer.Undo(ctx, 23)
+			return err
+		},
+		"depth":   func(ctx context.Context) error { _, err := broker.Depth(ctx, "topic 1"); return err },
+		"backlog": func(ctx context.Context) error { _, err := sqlqueue.Backlog(ctx, db.Read, "topic 1"); return err },
 		"consume": func(ctx context.Context) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -188,6 +223,11 @@ func pathsOf(t *testing.T, db *store.DB) map[string]func(ctx context.Context) er
 		},
 	}
 }
+
+// noMoney stands in for package payment: all there is to refund is refunded.
+type noMoney struct{ order.Payments }
+
+func (noMoney) Refund(context.Context, id.ID, string, order.Actor) (bool, error) { return true, nil }
 
 // explainMySQL returns what is wrong with the server's plan: no key, or more rows than most.
 func explainMySQL(t *testing.T, db *store.DB, statement string, most int64) (faults []string) {
