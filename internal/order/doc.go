@@ -6,11 +6,20 @@
 //	reservation ──► Writer ──► unpaid          the slot is taken, the stock in SQL is lowered, both in one transaction
 //	                      └──► failed          a tombstone: no slot, no request id, a reason; the unit goes back
 //
+// From there it moves (moves.go has the only table of moves; docs/orders.md draws it):
+//
+//	unpaid ─► paid ─► used           paid and used by MarkPaid and Redeemer; Redeemer also takes a use back, for a minute
+//	   │        └───► refunding ─► refunded      by MarkRefunding and MarkRefunded, which package payment calls
+//	   └────► closed                 by Closer: in scans, for Checker's messages, for the buyer
+//
+// Each move is a conditional update and a line of history in one transaction, so that of two who want to move an order
+// one wins and the other has changed nothing.
+//
 // The primary key arbitrates: whichever row of an id is committed first stays. A message that comes again finds the
 // row and changes nothing. At most limit_per_user rows of a buyer hold a slot of a sale (UNIQUE sale, user, slot).
 //
-// A unit goes back to the gate only as the consequence of a committed row: the transaction that writes a tombstone
-// also writes a gate_release row, and the Releaser deletes that row when the gate has confirmed.
+// A unit goes back to the gate only as the consequence of a committed row: the transaction that writes a tombstone,
+// closes or refunds an order also writes a gate_release row, and the Releaser deletes that row when the gate has confirmed.
 //
 // What can go wrong, and then:
 //
