@@ -35,6 +35,7 @@ func (a *App) workers() []supervise.Worker {
 	every("payment notices", time.Second, nil, a.payments.ApplyWaiting)
 	every("refunds", time.Second, a.payments.RefundsAsked(), a.payments.SendRefunds)
 	every("forgotten payments", 30*time.Second, nil, a.payments.CloseForgotten)
+	every("ended payments", time.Minute, nil, a.payments.AskEnded)
 	if a.sandbox != nil {
 		every("sandbox callbacks", 500*time.Millisecond, a.sandbox.CallsDue(), a.sandbox.Call)
 	}

@@ -20,6 +20,7 @@
 // What can go wrong, and then:
 //
 //	a callback is lost                   the rungs of an unpaid order ask (AskOpen), and closing asks before it closes
+//	money comes after "closed", unheard  attempts that ended are asked about once more, after ten minutes and after a day
 //	a callback comes a hundred times     the first changes something, all are answered alike
 //	the provider doesn't say             unknown is told apart from no: nothing is decided, and it is asked again
 //	a refund's answer is lost            asked again with the same refund id, for ever, with growing pauses

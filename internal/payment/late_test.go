@@ -17,7 +17,7 @@ import (
 // rounds is how often a race is run: often where a commit is cheap.
 func rounds(db *store.DB, often int) int {
 	if isServer(db) {
-		return often / 10
+		return often / 20
 	}
 	return often
 }
@@ -253,6 +253,48 @@ func TestLostCallback(t *testing.T) {
 		must(t, w.closer.Turn(t.Context()))
 		if got := w.status(t, closed); got != order.Paid || w.stock(t) != 0 {
 			t.Error(got)
+		}
+		w.conserved(t)
+	})
+}
+
+// F44: late money of which nobody ever hears is found by asking about attempts that ended, twice in their life.
+func TestLateMoneyUnheard(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		w := newTill(t, db, 2)
+		o, idle := w.buy(t, buyer), w.buy(t, 101)
+		w.choose(t, w.begin(t, buyer, o), "late", "")
+		w.begin(t, 101, idle)
+		exec(t, db, `UPDATE sandbox_trade SET call_at = NULL`)
+		w.advance(payWindow)
+		must(t, w.closer.Turn(t.Context()))
+		must(t, w.payments.AskEnded(t.Context()))
+		if n := w.number(t, `SELECT COUNT(*) FROM payment WHERE status = 3`); n != 2 {
+			t.Fatal("not closed, or asked too early")
+		}
+		w.advance(10 * time.Minute)
+		silent := func(string) (bool, bool) { return true, false }
+		w.provider.fate.Store(&silent)
+		if err := w.payments.AskEnded(t.Context()); err == nil {
+			t.Error("the provider is silent")
+		}
+		w.provider.fate.Store(nil)
+		w.advance(10 * time.Minute)
+		must(t, w.payments.AskEnded(t.Context()))
+		if got := w.refunds(t); !slices.Equal(got, []string{"late:asked"}) {
+			t.Fatal(got)
+		}
+		w.turns(t)
+		for range 2 {
+			if n := w.number(t, `SELECT COUNT(*) FROM payment WHERE ask_at > ?`, w.ms.Load()); n != 1 {
+				t.Errorf("%d attempts are asked about again", n)
+			}
+			must(t, w.payments.AskEnded(t.Context()))
+		}
+		w.advance(24 * time.Hour)
+		must(t, w.payments.AskEnded(t.Context()))
+		if n := w.number(t, `SELECT COUNT(*) FROM payment WHERE ask_at IS NOT NULL`); n != 0 {
+			t.Errorf("%d attempts are asked about for ever", n)
 		}
 		w.conserved(t)
 	})

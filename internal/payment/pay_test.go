@@ -1,12 +1,14 @@
 package payment_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"tandian/internal/kit/store"
 	"tandian/internal/kit/store/storetest"
 	"tandian/internal/order"
+	"tandian/internal/payment"
 )
 
 // P5: from the click to the voucher, over HTTP all the way: cashier, signed callback, redeem code.
@@ -53,6 +55,36 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 		t.Error(got, w.refunds(t))
 	}
 	w.conserved(t)
+}
+
+// What the provider knows and hasn't told counts when the buyer comes back: a failed trade is no cashier to send him to,
+// and what is paid isn't paid again.
+func TestPayAgainBeforeTheCallback(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.buy(t, buyer)
+	failed := w.begin(t, buyer, o)
+	w.choose(t, failed, "fail", "")
+	second := w.begin(t, buyer, o)
+	if second.ID == failed.ID {
+		t.Fatal("sent to a cashier that takes no money")
+	}
+	w.choose(t, second, "silent", "")
+	if _, err := w.payments.Pay(t.Context(), buyer, o, "sandbox"); !errors.Is(err, payment.ErrNotPayable) || w.status(t, o) != order.Paid {
+		t.Error(err, w.status(t, o))
+	}
+	w.conserved(t)
+}
+
+// A provider that doesn't answer doesn't keep a buyer from the cashier that he was at.
+func TestPayOnWithASilentProvider(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.buy(t, buyer)
+	first := w.begin(t, buyer, o)
+	silent := func(string) (bool, bool) { return true, false }
+	w.provider.fate.Store(&silent)
+	if again := w.begin(t, buyer, o); again.ID != first.ID || again.PayURL != first.PayURL {
+		t.Errorf("%+v", again)
+	}
 }
 
 // Who may pay what, and when. W21: nobody but the database says how much.

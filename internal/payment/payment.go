@@ -36,6 +36,7 @@ type Payment struct {
 	Status    Status
 	TradeNo   string // "" until known
 	PaidAt    *int64 // by the provider's clock
+	AskAt     *int64 // of one that ended without money: when the provider is asked once more
 	CreatedAt int64
 	UpdatedAt int64
 }

@@ -104,14 +104,32 @@ func (s *Service) attempt(ctx context.Context, o *order.Order, provider string) 
 		return nil, err
 	}
 	for i := range open {
-		if open[i].Provider == provider && open[i].Amount == o.Amount {
-			return &open[i], nil
+		p := &open[i]
+		if p.Provider != provider || p.Amount != o.Amount {
+			continue
+		}
+		// The provider may know more than we have been told: a failed trade is no use to the buyer, a paid one is no
+		// reason to pay again.
+		switch t, err := s.query(ctx, p); {
+		case err != nil || t.State == TradeOpen || t.State == TradeAbsent:
+			return p, nil
+		case t.State == TradePaid:
+			return nil, ErrNotPayable
 		}
 	}
 	now := store.Millis(s.Now())
 	p := &Payment{OrderID: o.ID, Provider: provider, Amount: o.Amount, Status: Open, CreatedAt: now, UpdatedAt: now}
 	_, err = s.DB.Write.NewInsert().Model(p).Exec(ctx)
 	return p, err
+}
+
+// query asks a provider about an attempt and applies the answer.
+func (s *Service) query(ctx context.Context, p *Payment) (Trade, error) {
+	t, err := ask(ctx, s, p.Provider, "query", func(ctx context.Context, at Provider) (Trade, error) { return at.Query(ctx, p.ID) })
+	if err == nil {
+		_, err = s.apply(ctx, p, t, nil)
+	}
+	return t, err
 }
 
 // CloseOpen implements order.Payments.
@@ -151,11 +169,7 @@ func (s *Service) AskOpen(ctx context.Context, orderID id.ID) error {
 	}
 	var unknown error
 	for i := range open {
-		p := &open[i]
-		t, err := ask(ctx, s, p.Provider, "query", func(ctx context.Context, at Provider) (Trade, error) { return at.Query(ctx, p.ID) })
-		if err == nil {
-			_, err = s.apply(ctx, p, t, nil)
-		}
+		_, err := s.query(ctx, &open[i])
 		unknown = errors.Join(unknown, err)
 	}
 	return unknown
@@ -178,6 +192,33 @@ func (s *Service) CloseForgotten(ctx context.Context) error {
 		if _, err := s.close(ctx, &open[i]); err != nil {
 			failed = errors.Join(failed, err, touch(ctx, s.DB.Write, open[i].ID, store.Millis(s.Now())))
 		}
+	}
+	return failed
+}
+
+// askEndedAfter is how long after an attempt has ended without money its provider is asked whether money came all the
+// same: nobody may have been able to tell us.
+var askEndedAfter = [...]time.Duration{10 * time.Minute, 24 * time.Hour}
+
+// AskEnded is a worker's turn: it asks about attempts that ended without money, twice in their life.
+func (s *Service) AskEnded(ctx context.Context) error {
+	ended, err := findEnded(ctx, s.DB, s.DB.Read, store.Millis(s.Now()), atOnce)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for i := range ended {
+		p := &ended[i]
+		t, err := s.query(ctx, p)
+		var next *int64
+		switch last := p.UpdatedAt + askEndedAfter[1].Milliseconds(); {
+		case err != nil:
+			at := store.Millis(s.Now().Add(askEndedAfter[0]))
+			next = &at
+		case t.State != TradePaid && store.Millis(s.Now()) < last:
+			next = &last
+		}
+		failed = errors.Join(failed, err, askAgain(ctx, s.DB.Write, p, next))
 	}
 	return failed
 }

@@ -44,15 +44,27 @@ func findForgotten(ctx context.Context, db *store.DB, q store.Querier, before in
 
 // markCaptured notes that the money of a payment is here; false = it is known already.
 func markCaptured(ctx context.Context, tx bun.Tx, paymentID id.ID, t Trade, now int64) (bool, error) {
-	n, err := store.Affected(ctx, tx, `UPDATE payment SET status = 2, trade_no = ?, paid_at = ?, amount = ?, updated_at = ? WHERE id = ? AND status <> 2`,
+	n, err := store.Affected(ctx, tx, `UPDATE payment SET status = 2, trade_no = ?, paid_at = ?, amount = ?, ask_at = NULL, updated_at = ? WHERE id = ? AND status <> 2`,
 		t.TradeNo, t.PaidAt, int64(t.Amount), now, int64(paymentID))
 	return n == 1, err
 }
 
-// markEnded moves an open payment to closed or failed; false = it isn't open.
+// markEnded moves an open payment to closed or failed, to be asked about once more; false = it isn't open.
 func markEnded(ctx context.Context, tx bun.Tx, paymentID id.ID, to Status, tradeNo string, now int64) (bool, error) {
-	n, err := store.Affected(ctx, tx, `UPDATE payment SET status = ?, trade_no = ?, updated_at = ? WHERE id = ? AND status = 1`, int(to), tradeNo, now, int64(paymentID))
+	n, err := store.Affected(ctx, tx, `UPDATE payment SET status = ?, trade_no = ?, ask_at = ?, updated_at = ? WHERE id = ? AND status = 1`,
+		int(to), tradeNo, now+askEndedAfter[0].Milliseconds(), now, int64(paymentID))
 	return n == 1, err
+}
+
+// findEnded returns attempts that ended without money and are to be asked about.
+func findEnded(ctx context.Context, db *store.DB, q store.Querier, now int64, limit int) (list []Payment, err error) {
+	err = db.Select(ctx, q, &list, `SELECT * FROM payment WHERE ask_at <= ? ORDER BY ask_at LIMIT ?`, now, limit)
+	return list, err
+}
+
+// askAgain sets when an ended attempt is asked about next; nil = never.
+func askAgain(ctx context.Context, q store.Querier, p *Payment, at *int64) error {
+	return store.Exec(ctx, q, `UPDATE payment SET ask_at = ? WHERE id = ? AND ask_at = ?`, at, int64(p.ID), *p.AskAt)
 }
 
 // touch puts an open payment at the end of the line of those to be looked at.

@@ -51,11 +51,13 @@ CREATE TABLE payment (
   status     BIGINT NOT NULL DEFAULT 1 CHECK (status IN (1, 2, 3, 4)), -- 1 open 2 captured 3 closed 4 failed
   trade_no   VARCHAR(64) NOT NULL DEFAULT '', -- the provider's own number, once it is known
   paid_at    BIGINT, -- by the provider's clock
+  ask_at     BIGINT, -- when one that ended without money is asked about once more; null = not
   created_at BIGINT NOT NULL,
   updated_at BIGINT NOT NULL
 ) DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ENGINE = InnoDB;
 CREATE INDEX payment_order ON payment (order_id);
 CREATE INDEX payment_status ON payment (status, updated_at);
+CREATE INDEX payment_ask ON payment (ask_at);
 
 -- What a provider has told. It is kept before it is applied; outcome says what that led to.
 CREATE TABLE payment_notice (

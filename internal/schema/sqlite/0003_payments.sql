@@ -51,11 +51,13 @@ CREATE TABLE payment (
   status     INTEGER NOT NULL DEFAULT 1 CHECK (status IN (1, 2, 3, 4)), -- 1 open 2 captured 3 closed 4 failed
   trade_no   TEXT NOT NULL DEFAULT '', -- the provider's own number, once it is known
   paid_at    INTEGER, -- by the provider's clock
+  ask_at     INTEGER, -- when one that ended without money is asked about once more; null = not
   created_at INTEGER NOT NULL,
   updated_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX payment_order ON payment (order_id);
 CREATE INDEX payment_status ON payment (status, updated_at);
+CREATE INDEX payment_ask ON payment (ask_at);
 
 -- What a provider has told. It is kept before it is applied; outcome says what that led to.
 CREATE TABLE payment_notice (
