@@ -41,14 +41,15 @@ test('from signing in to the order: three taps, one request, one order, one numb
   await followToResult(page)
 
   assert.equal(grabs.length, 1, 'requests')
-  assert.equal(new URL(page.url()).pathname, `/grab/${orderId}`)
+  assert.match(new URL(page.url()).pathname, new RegExp(`^/(grab|pay)/${orderId}$`))
   assert.equal(await page.locator('dd code').innerText(), orderId)
   const raw = await (await page.request.get('/api/v1/orders')).text()
   assert.deepEqual([...raw.matchAll(/"id":"(\d+)","saleId"/g)].map(([, id]) => id), [orderId], 'orders of the buyer')
   assert.equal((await operator.get(`/console/sales/${sale.id}`)).db.live, 1, 'orders of the sale')
 
   await page.goto('/me')
-  assert.equal(await page.locator('a.order').getAttribute('href'), `/grab/${orderId}`)
+  await page.getByRole('link', { name: /^待支付/ }).tap()
+  await page.locator(`[data-order="${orderId}"]`).waitFor()
 })
 
 test('a phone whose clock is wrong sees the server\'s time', async (t) => {
@@ -77,7 +78,9 @@ test('a phone whose clock is wrong sees the server\'s time', async (t) => {
       assert.ok(Date.parse((await operator.get('/time')).now) >= Date.parse(sale.beginsAt), 'it opens when the server says so')
       await flashButton(page, 'live').tap()
       await followToResult(page)
-      assert.match(await page.getByText('为你保留到').innerText(), /剩 (30|29):\d\d/)
+      await page.goto(`/pay/${await page.locator('dd code').innerText()}`)
+      await page.locator('[data-status="unpaid"]').waitFor()
+      assert.match(await page.getByRole('timer').textContent(), /^00:(30|29):\d\d$/)
     })
   }
 })

@@ -15,7 +15,11 @@ const world = suite([], async ({ server, operator }) => {
   const live = await makeSale(operator)
   const scheduled = await makeSale(operator, { beginsIn: 3_600_000, endsIn: 7_200_000 })
   const held = await makeSale(operator)
-  const { orderId } = await user.post(`/sales/${held.id}/orders`)
+  const orderId = await user.buy(held)
+  const paid = await user.buyAndPay(await makeSale(operator))
+  const closed = await user.buy(await makeSale(operator))
+  await user.post(`/orders/${closed}/close`)
+  const clerk = await Api.clerk(server)
   pages = [
     { path: '/', shows: 'article.ticket' },
     { path: `/sale/${live.id}`, shows: 'button[data-state="login"]' },
@@ -26,9 +30,19 @@ const world = suite([], async ({ server, operator }) => {
     { path: '/shop/1', shows: '.hero' },
     { path: '/shop/999', failing: [/\/shops\/999/], shows: '.note' },
     { path: `/grab/${orderId}`, user, shows: '[data-status="unpaid"]' },
+    { path: `/pay/${orderId}`, user, shows: 'button[data-state="ready"]' },
+    { path: `/pay/${closed}`, user, shows: '[data-status="closed"]' },
+    { path: '/orders', user, shows: '[data-order]' },
+    { path: '/orders?tab=refund', user, shows: '.note' },
+    { path: `/order/${orderId}`, user, shows: '[data-status="unpaid"]' },
+    { path: `/order/${paid.id}`, user, shows: '[data-code]' },
+    { path: '/order/999', user, failing: [/\/orders\/999/], shows: '.note' },
+    { path: '/verify', user: clerk, shows: '#code' },
+    { path: '/verify', user, shows: '.note' },
     { path: '/login', shows: 'aside' },
     { path: '/me', shows: '.profile a' },
-    { path: '/me', user, shows: 'a.order' },
+    { path: '/me', user: clerk, shows: '.verify' },
+    { path: '/me', user, shows: '.shortcuts' },
     { path: '/no/such/page', shows: '.note' },
   ]
 })
@@ -36,7 +50,7 @@ const world = suite([], async ({ server, operator }) => {
 /** Opens each page in turn on a phone of its own and calls `look` once it shows what it should. */
 async function eachPage(t, options, look, prepare = () => {}) {
   for (const { path, user, failing = [], shows } of pages) {
-    await t.test(user ? `${path}, signed in` : path, async (t) => {
+    await t.test(user ? `${path}, signed in, ${shows}` : path, async (t) => {
       const page = await openPhone(t, world.browser, world.server, { user, failing: [/\/events$/, ...failing], ...options })
       await prepare(page)
       await page.goto(path)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { demoPassword, operator } from './server.js'
+import { clerk, demoPassword, operator } from './server.js'
 
 /** The HTTP API, spoken beside the browser. */
 export class Api {
@@ -9,8 +9,17 @@ export class Api {
   }
 
   /** The operator of the demo town. */
-  static async operator(server) {
-    const { token } = await new Api(server.url).post('/auth/sessions', { phone: operator, password: demoPassword })
+  static operator(server) {
+    return Api.#demo(server, operator)
+  }
+
+  /** A clerk of the first shop of the demo town. */
+  static clerk(server) {
+    return Api.#demo(server, clerk)
+  }
+
+  static async #demo(server, phone) {
+    const { token } = await new Api(server.url).post('/auth/sessions', { phone, password: demoPassword })
     return new Api(server.url, token)
   }
 
@@ -47,9 +56,47 @@ export class Api {
     return text === '' ? null : JSON.parse(text)
   }
 
-  #fetch(method, path, body) {
+  /** Buys at the sale and returns the id of the order once it is written. */
+  async buy(sale) {
+    const { orderId } = await this.post(`/sales/${sale.id}/orders`)
+    await this.settled(orderId, 'unpaid')
+    return orderId
+  }
+
+  /** Buys and pays at the sandbox; returns the order. */
+  async buyAndPay(sale) {
+    const id = await this.buy(sale)
+    const { payUrl } = await this.post(`/orders/${id}/payments`, { provider: 'sandbox' })
+    const paid = await fetch(new URL(payUrl, this.base), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ action: 'pay' }),
+    })
+    assert.ok(paid.ok)
+    return this.settled(id, 'paid')
+  }
+
+  /** The order as its event stream tells it once it has the status. */
+  async settled(id, status) {
+    const abort = new AbortController()
+    const reply = await this.#fetch('GET', `/orders/${id}/events`, undefined, AbortSignal.any([abort.signal, AbortSignal.timeout(15_000)]))
+    let text = ''
+    try {
+      for await (const part of reply.body.pipeThrough(new TextDecoderStream())) {
+        text += part
+        const orders = [...text.matchAll(/^data: (.*)\n/gm)].map(([, data]) => JSON.parse(data))
+        const order = orders.find((each) => each.status === status)
+        if (order) return order
+      }
+    } finally {
+      abort.abort()
+    }
+    throw new Error(`order ${id} isn't ${status}: ${text}`)
+  }
+
+  #fetch(method, path, body, signal) {
     const headers = { 'content-type': 'application/json', ...(this.token && { authorization: this.token }) }
-    return fetch(this.base + path, { method, headers, body: body && JSON.stringify(body) })
+    return fetch(this.base + path, { method, headers, body: body && JSON.stringify(body), signal })
   }
 }
 

@@ -75,7 +75,7 @@ export function countGrabs(page) {
   return grabs
 }
 
-/** From the sale's page to the page of the order that came out of it; a quick tap may have led there already. */
+/** From the sale's page to where the order that came out of it is paid; a quick tap may have led to its result already. */
 export async function followToResult(page) {
   const held = flashButton(page, 'unpaid')
   const result = page.locator('[data-status="unpaid"]')

@@ -10,6 +10,7 @@ const startWithinMs = 20_000
 
 /** The accounts of the demo town that the tests use. */
 export const operator = '13800000001'
+export const clerk = '13800000003'
 export const demoPassword = 'tandian-demo'
 
 /** The real server as a child, with the demo town in a folder of its own. */

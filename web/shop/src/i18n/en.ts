@@ -122,7 +122,7 @@ const en: typeof zhCN = {
     sandbox: 'Sandbox payment',
     sandboxHint: 'For the demo; nothing is charged',
     submit: 'Pay {amount}',
-    hint: 'The cashier opens here and brings you back to your order',
+    hint: 'The cashier opens and leads back to your order',
     opening: 'Opening the cashier…',
     askAgain: 'Try again',
     toCashier: 'Back to the cashier',

@@ -120,7 +120,7 @@ export default {
     sandbox: '模拟支付',
     sandboxHint: '演示用，不会扣款',
     submit: '确认支付 {amount}',
-    hint: '将在本页打开收银台，付完自动回到订单',
+    hint: '将打开收银台，付完回到订单查看券码',
     opening: '正在打开收银台…',
     askAgain: '再试一次',
     toCashier: '回到收银台',
