@@ -61,7 +61,7 @@ var moneyCauses = map[payment.Kind]text{
 	payment.KindKept:       {"收到 %v，没有对应的已支付订单，也没有退款（应留 %v）", "%v came that pays no order, and no refund was asked for (should be kept: %v)"},
 	payment.KindNoRefund:   {"订单在退款或已退款，但没有退款记录：是 %v，应为 %v", "The order is being refunded, or was, without a refund: %v of %v"},
 	payment.KindOrder:      {"订单不在退款中，却有一笔退款 %v（应为 %v）", "A refund of %v for an order that isn't being refunded (should be %v)"},
-	payment.KindRefused:    {"支付渠道拒绝退款，已退 %v，应退 %v，请人工退还", "The provider refuses the refund; %v of %v has gone back: pay it back by hand"},
+	payment.KindRefused:    {"支付渠道拒绝退款，已退 %v，应退 %v：请运营再次申请，或人工退还", "The provider refuses the refund; %v of %v has gone back: have an operator refund the order again, or pay it back by hand"},
 	payment.KindStuck:      {"退款一小时仍无结果：已退 %v，应退 %v", "The refund has had no answer for an hour: %v of %v has gone back"},
 	payment.KindUncaptured: {"退款 %v 与收款 %v 不符", "The refund is %v; what came is %v"},
 	payment.KindNotice:     {"支付通知没有对应的订单，或与订单不符（%v，%v）", "A notification waits for its order, or contradicts it (%v, %v)"},

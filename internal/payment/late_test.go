@@ -185,7 +185,49 @@ func TestCallbackAgainstClose(t *testing.T) {
 	})
 }
 
-// F44, S: late money, and another buyer's grab of the unit that the close gave back: the unit is sold once.
+// P4, P5: the buyer pays at the cashier while his other hand gives the order up: the provider's word decides, so no money
+// has to go back.
+func TestCashierAgainstClose(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		n := rounds(db, 200)
+		w := newTill(t, db, int64(n))
+		paid := 0
+		for round := range n {
+			user := id.ID(1000 + round)
+			o := w.buy(t, user)
+			p := w.begin(t, user, o)
+			together(2, func(i int) {
+				if i == 0 {
+					w.choose(t, p, "pay", "")
+					if err := w.sandbox.Call(t.Context()); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				for range round % 3 {
+					_ = w.status(t, o)
+				}
+				if _, err := w.closer.Close(t.Context(), o, order.ReasonBuyer, order.ByUser(user)); err != nil {
+					t.Error(err)
+				}
+			})
+			switch got := w.status(t, o); got {
+			case order.Paid:
+				paid++
+			case order.Closed:
+			default:
+				t.Fatal(got)
+			}
+		}
+		t.Logf("%d of %d paid", paid, n)
+		if got := w.refunds(t); len(got) != 0 {
+			t.Error(got)
+		}
+		w.conserved(t)
+	})
+}
+
+// F44: late money, and another buyer's grab of the unit that the close gave back: the unit is sold once.
 func TestLateMoneyAgainstTheNextBuyer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		w := newTill(t, db, 1)

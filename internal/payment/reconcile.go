@@ -33,7 +33,8 @@ const (
 const (
 	stuckAfter  = time.Hour
 	noticeAfter = time.Minute
-	mostPerKind = 100 // differences listed of each kind
+	noticeFor   = 7 * 24 * time.Hour // how long a contradiction is shown
+	mostPerKind = 100                // differences listed of each kind
 )
 
 // Kinds lists every Kind.
@@ -153,6 +154,6 @@ var looks = map[Kind]look{
 	KindUncaptured: {`SELECT r.order_id, r.payment_id, r.id AS refund_id, r.amount AS ` + "`is`" + `, COALESCE(p.amount, 0) AS should_be FROM refund AS r LEFT JOIN payment AS p ON p.id = r.payment_id AND p.status = 2
 		WHERE p.id IS NULL OR p.amount <> r.amount OR p.order_id <> r.order_id ORDER BY r.id`, nothing},
 	KindNotice: {`SELECT n.order_id, n.payment_id, 0 AS refund_id, 0 AS ` + "`is`" + `, 0 AS should_be FROM payment_notice AS n
-		WHERE (n.applied_at IS NULL AND n.received_at <= ?) OR n.outcome = 'mismatch' ORDER BY n.received_at`,
-		func(now int64) []any { return []any{now - noticeAfter.Milliseconds()} }},
+		WHERE (n.applied_at IS NULL AND n.received_at <= ?) OR (n.outcome = 'mismatch' AND n.received_at > ?) ORDER BY n.received_at`,
+		func(now int64) []any { return []any{now - noticeAfter.Milliseconds(), now - noticeFor.Milliseconds()} }},
 }

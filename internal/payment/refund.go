@@ -23,7 +23,7 @@ func (s *Service) Refund(ctx context.Context, orderID id.ID, reason string, by o
 const maxWords = 200 // characters of a wish for a refund
 
 // Wish refunds an order at the wish of its buyer or of an operator, and returns it as it stands then. Asking again while
-// it is on its way changes nothing. It returns order.ErrNotFound, order.ErrUnknown or ErrNotRefundable.
+// it is on its way changes nothing; a refund that the provider has refused is sent once more if an operator asks. It returns order.ErrNotFound, order.ErrUnknown or ErrNotRefundable.
 func (s *Service) Wish(ctx context.Context, user *identity.User, orderID id.ID, words string) (*order.View, error) {
 	find := func() (*order.View, error) { return s.Orders.Find(ctx, user.ID, orderID) }
 	if user.Has(identity.Operator) {
@@ -39,6 +39,9 @@ func (s *Service) Wish(ctx context.Context, user *identity.User, orderID id.ID, 
 	}
 	act := audit.Entry{At: s.Now(), Actor: user.ID, Action: "order.refund", Subject: "order:" + orderID.String(), Detail: map[string]string{"reason": reason, "words": words}}
 	moved, err := s.refund(ctx, orderID, reason, order.ByUser(user.ID), &act)
+	if err == nil && !moved && user.Has(identity.Operator) {
+		moved, err = s.sendAgain(ctx, orderID, act)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +80,24 @@ func (s *Service) refund(ctx context.Context, orderID id.ID, reason string, by o
 		s.wakeRefunder()
 	}
 	return moved, nil
+}
+
+// sendAgain revives the refused refunds of an order, under their ids; false = there are none.
+func (s *Service) sendAgain(ctx context.Context, orderID id.ID, act audit.Entry) (revived bool, err error) {
+	act.Action = "order.refund_again"
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if revived, err = reviveRefused(ctx, tx, orderID, store.Millis(s.Now())); err != nil || !revived {
+			return err
+		}
+		return audit.Write(ctx, tx, act)
+	})
+	if err != nil {
+		return false, fmt.Errorf("refund order %d again: %w", orderID, err)
+	}
+	if revived {
+		s.wakeRefunder()
+	}
+	return revived, nil
 }
 
 func (s *Service) wakeRefunder() {

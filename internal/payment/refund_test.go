@@ -261,6 +261,43 @@ func TestRefundRefused(t *testing.T) {
 	if r, err := w.payments.Reconcile(t.Context()); err != nil || len(r.Differences) != 1 || r.Differences[0].Kind != payment.KindRefused {
 		t.Errorf("%+v %v", r, err)
 	}
+	again := "/orders/" + o.String() + "/refund"
+	w.call(t, buyer, "POST", again, `{}`)
+	if got := w.refunds(t); !slices.Equal(got, []string{"buyer:refused"}) {
+		t.Error("the buyer can't have it tried again:", got)
+	}
+	exec(t, w.db, `UPDATE sandbox_refund SET status = 2`) // the provider has been talked to
+	if status, answer := w.call(t, operatorID, "POST", again, `{}`); status != 202 {
+		t.Error(status, answer)
+	}
+	w.turns(t)
+	if got := w.refunds(t); !slices.Equal(got, []string{"buyer:done"}) || w.status(t, o) != order.Refunded {
+		t.Error(got, w.status(t, o))
+	}
+	w.conserved(t)
+}
+
+// F49: a provider that takes so long that another instance has asked and been answered meanwhile: counted once.
+func TestRefundAnsweredTwice(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.paid(t, buyer, "")
+	if ok, err := w.payments.Refund(t.Context(), o, order.ReasonBuyer, order.System); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	nested := false
+	slow := func(payment.RefundRequest) {
+		if !nested {
+			nested = true
+			w.advance(10 * time.Second)
+			must(t, w.payments.SendRefunds(t.Context()))
+		}
+	}
+	w.provider.refs.Store(&slow)
+	must(t, w.payments.SendRefunds(t.Context()))
+	if n := w.counted(t, "tandian_refunds_total", "done"); n != 1 || w.status(t, o) != order.Refunded {
+		t.Error(n, w.status(t, o))
+	}
+	w.conserved(t)
 }
 
 // P9: the expirer's refund goes the same way.

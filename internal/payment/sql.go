@@ -103,6 +103,12 @@ func markRefund(ctx context.Context, tx bun.Tx, refundID id.ID, to RefundStatus,
 	return n == 1, err
 }
 
+// reviveRefused asks for an order's refused refunds once more; false = there are none.
+func reviveRefused(ctx context.Context, tx bun.Tx, orderID id.ID, now int64) (bool, error) {
+	n, err := store.Affected(ctx, tx, `UPDATE refund SET status = 1, attempts = 0, next_at = ?, updated_at = ? WHERE order_id = ? AND status = 3`, now, now, int64(orderID))
+	return n > 0, err
+}
+
 // findKept returns the payment that paid an order: the captured one that isn't on its way back; nil if there is none.
 func findKept(ctx context.Context, db *store.DB, q store.Querier, orderID id.ID) (*Payment, error) {
 	p := &Payment{}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"tandian/internal/kit/api"
@@ -140,7 +141,7 @@ type choice struct {
 // act carries out a choice. Of several at once one counts; each is answered with how the trade stands then.
 func (s *Sandbox) act(w http.ResponseWriter, r *http.Request, t *trade) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	asJSON := r.Header.Get("Content-Type") == "application/json"
+	asJSON := strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 	var c choice
 	if asJSON {
 		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
