@@ -2,6 +2,7 @@ package flashsale
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -25,10 +26,13 @@ type ask[In, Out any] struct {
 	lead chan struct{} // closed when this caller has a place
 
 	leads bool // guarded by combiner.mu
+	taken bool // into a call; guarded by combiner.mu
+	left  bool // and must not be taken; guarded by combiner.mu
 }
 
-// do returns the caller's own part of a call. The call is not ended by one caller's going away.
-func (c *combiner[In, Out]) do(ctx context.Context, in In) (Out, error) {
+// do returns the caller's own part of a call, or ErrNotDone if ctx ends before a call has taken him in. A call is not
+// ended by one caller's going away.
+func (c *combiner[In, Out]) do(ctx context.Context, in In) (out Out, err error) {
 	a := &ask[In, Out]{in: in, done: make(chan struct{}), lead: make(chan struct{})}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, a)
@@ -38,28 +42,36 @@ func (c *combiner[In, Out]) do(ctx context.Context, in In) (Out, error) {
 		close(a.lead)
 	}
 	c.mu.Unlock()
-	for {
+	for lead, gone := a.lead, ctx.Done(); ; {
 		select {
 		case <-a.done:
 			c.passOn(a)
 			return a.out, a.err
-		case <-a.lead:
+		case <-gone:
+			if c.leave(a) {
+				return out, fmt.Errorf("%w: %w", ErrNotDone, ctx.Err())
+			}
+			gone = nil
+			continue
+		case <-lead:
 		}
 		select {
 		case <-a.done: // another's call has served us meanwhile
 		default:
-			c.call(ctx)
+			if !c.call(ctx) {
+				lead = nil // another's call has taken us, and nobody else waits
+			}
 		}
 	}
 }
 
-func (c *combiner[In, Out]) call(ctx context.Context) {
-	c.mu.Lock()
-	n := min(len(c.waiting), c.most)
-	batch := c.waiting[:n:n]
-	c.waiting = c.waiting[n:]
-	c.mu.Unlock()
-	ins := make([]In, n)
+// call asks for those who wait, and reports whether there was anybody.
+func (c *combiner[In, Out]) call(ctx context.Context) bool {
+	batch := c.take()
+	if len(batch) == 0 {
+		return false
+	}
+	ins := make([]In, len(batch))
 	for i, a := range batch {
 		ins[i] = a.in
 	}
@@ -70,6 +82,35 @@ func (c *combiner[In, Out]) call(ctx context.Context) {
 		}
 		close(a.done)
 	}
+	return true
+}
+
+// take removes the first who wait, as many as a call may have.
+func (c *combiner[In, Out]) take() (batch []*ask[In, Out]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.waiting) > 0 && len(batch) < c.most {
+		next := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		if !next.left {
+			next.taken = true
+			batch = append(batch, next)
+		}
+	}
+	return batch
+}
+
+// leave has a caller not be taken in any more, and reports false if he has been already.
+func (c *combiner[In, Out]) leave(a *ask[In, Out]) bool {
+	c.mu.Lock()
+	if a.taken {
+		c.mu.Unlock()
+		return false
+	}
+	a.left = true
+	c.mu.Unlock()
+	c.passOn(a)
+	return true
 }
 
 // passOn gives the caller's place, if he has one, to the first who waits and has none, or frees it.
@@ -80,7 +121,7 @@ func (c *combiner[In, Out]) passOn(a *ask[In, Out]) {
 		return
 	}
 	for _, next := range c.waiting {
-		if !next.leads {
+		if !next.leads && !next.left {
 			next.leads = true
 			close(next.lead)
 			return

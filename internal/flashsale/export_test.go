@@ -29,3 +29,10 @@ func ListPages(t *testing.T, s *Service, state State, size int, each func(*Sale)
 		}
 	}
 }
+
+// Remembered is how many sales the gate keeps something about in this process.
+func (g *RedisGate) Remembered() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.sales)
+}

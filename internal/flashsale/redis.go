@@ -23,6 +23,7 @@ const (
 	loadedKey     = "sales:loaded" // set of sale ids
 	buyersAScript = 32
 	scriptsAtOnce = 2
+	turnTimeout   = 2 * time.Second // for which a buyer waits to get into a call
 	scriptTimeout = 2 * time.Second // past it the outcome is unknown
 	entriesALoad  = 1000
 	loadTimeout   = time.Minute // how long a prepared gate that was never put in place is kept
@@ -91,8 +92,17 @@ func (g *RedisGate) combiner(saleID id.ID) *combiner[Request, Verdict] {
 	return c
 }
 
-// Admit implements Gate.
+// forget drops the combiner of a sale that isn't loaded, and may not even exist. Who waits in it is served all the same.
+func (g *RedisGate) forget(saleID id.ID) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.sales, saleID)
+}
+
+// Admit implements Gate. A server that answers slowly or not at all gets no longer and longer line before it.
 func (g *RedisGate) Admit(ctx context.Context, saleID id.ID, r Request) (Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
 	return g.combiner(saleID).do(ctx, r)
 }
 
@@ -109,6 +119,7 @@ func (g *RedisGate) admit(ctx context.Context, saleID id.ID, batch []Request) ([
 	res := admitScript.Exec(ctx, g.client, keys, args)
 	verdicts := make([]Verdict, len(batch)) // NotLoaded
 	if _, closed := causeOf(res); closed {
+		g.forget(saleID)
 		return verdicts, nil
 	}
 	answer, err := res.ToArray()

@@ -116,6 +116,19 @@ func TestServerIsDown(t *testing.T) {
 	p.atRest(t, written, queued, more)
 }
 
+// F05: whoever asks for sales that don't exist leaves nothing behind.
+func TestUnknownSalesAreNotRemembered(t *testing.T) {
+	p := newTown(t).process(t, newLink(privateRedis(t, "redis").addr).option())
+	for saleID := range id.ID(20) {
+		if _, err := p.Grab(t.Context(), 1, 1000+saleID, key(1)); !errors.Is(err, voucher.ErrSaleNotFound) {
+			t.Fatal(err)
+		}
+	}
+	if n := p.gate.Remembered(); n != 0 {
+		t.Fatalf("%d sales that don't exist are remembered", n)
+	}
+}
+
 // F65: a change that is committed and can't be told to the gate is told within a turn of the sweeper, on any process.
 func TestGateIsToldLate(t *testing.T) {
 	server := privateRedis(t, "redis")

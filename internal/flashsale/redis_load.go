@@ -89,9 +89,7 @@ func (g *RedisGate) write(ctx context.Context, key string, entries map[string]st
 
 // Unload implements Gate. A stream that holds something stays, and the sale on the list, so that the stream is read.
 func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
-	g.mu.Lock()
-	delete(g.sales, saleID)
-	g.mu.Unlock()
+	g.forget(saleID)
 	if err := g.client.Do(ctx, g.client.B().Unlink().Key(saleKeys(saleID)...).Build()).Error(); err != nil {
 		return err
 	}
