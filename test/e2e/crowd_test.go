@@ -79,9 +79,9 @@ func (c *crowd) ask(s *server, b *buyer) history.Op {
 	if a.Status == 500 {
 		c.t.Errorf("an answer of 500: %s", a.Text)
 	}
-	if op.Outcome == history.OK {
+	if op.Outcome == history.OK && !s.forgetful {
 		if status, known := s.shown(ctx, b.token, op.OrderID); known {
-			c.See(history.Sighting{OrderID: op.OrderID, Status: status, At: time.Now()})
+			c.See(history.Sighting{OrderID: op.OrderID, Status: status, By: s.URL, At: time.Now()})
 		}
 	}
 	return op

@@ -57,9 +57,16 @@ func TestPreviousReleaseBesideThisOne(t *testing.T) {
 	})
 	t.Run("one after the other, and back", func(t *testing.T) {
 		const users, stock = 1200, 800
+		// The old release goes on admitting while this one takes the gate over, and does not know that such an order is
+		// invisible until it is written.
+		launch := func(path string) *server {
+			s := w.launch(t, path, nil)
+			s.forgetful = path == before
+			return s
+		}
 		var serving [2]atomic.Pointer[server]
 		for i := range serving {
-			serving[i].Store(w.launch(t, before, nil))
+			serving[i].Store(launch(before))
 		}
 		s := serving[0].Load()
 		c := gather(t, s, s.newSale(t, operator, stock, 1), users)
@@ -70,7 +77,7 @@ func TestPreviousReleaseBesideThisOne(t *testing.T) {
 			out := serving[i%2].Load()
 			serving[i%2].Store(serving[1-i%2].Load())
 			stop(t, out)
-			serving[i%2].Store(w.launch(t, path, nil))
+			serving[i%2].Store(launch(path))
 		}
 		r.wait()
 		c.review(serving[1].Load())
@@ -100,7 +107,7 @@ func (c *crowd) review(s *server) {
 	owners, told := c.owners(), c.Told()
 	each(len(told), func(i int) {
 		if status, known := s.shown(c.t.Context(), owners[told[i].User].token, told[i].OrderID); known {
-			c.See(history.Sighting{OrderID: told[i].OrderID, Status: status, At: time.Now()})
+			c.See(history.Sighting{OrderID: told[i].OrderID, Status: status, By: s.URL, At: time.Now()})
 		} else {
 			c.t.Errorf("order %s: no answer", told[i].OrderID)
 		}

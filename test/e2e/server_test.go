@@ -67,6 +67,7 @@ func TestMain(m *testing.M) {
 // server is a running child.
 type server struct {
 	URL, AdminURL string
+	forgetful     bool // it may say "not found" of an order that it can't see for a moment
 	cmd           *exec.Cmd
 	ended         chan error
 	log           logFile

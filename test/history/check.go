@@ -270,7 +270,7 @@ func (c *check) paths() {
 	}
 	for _, s := range c.sightings {
 		if s.Status == "" {
-			c.broken("I6", "order %s was not found at %s", s.OrderID, s.At.Format(time.StampMilli))
+			c.broken("I6", "order %s was not found at %s by %s", s.OrderID, s.At.Format(time.StampMilli), s.By)
 			continue
 		}
 		step(s.OrderID, s.Status)

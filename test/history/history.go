@@ -58,6 +58,7 @@ func (op *Op) Final() bool {
 // Sighting is one answer to an owner who asked for an order that he was told; the status of "not found" is "".
 type Sighting struct {
 	OrderID, Status string
+	By              string // who answered; for the report
 	At              time.Time
 }
 
