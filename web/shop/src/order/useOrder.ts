@@ -3,6 +3,7 @@ import { api, unwrap } from '../api/client'
 import { fromThrown, type ApiError } from '../api/problem'
 import type { Order } from '../api/types'
 import { followOrder } from './browserWatch'
+import { isOlder } from './history'
 
 /** useOrder follows an order for as long as the page is shown. */
 export function useOrder(id: string) {
@@ -10,12 +11,10 @@ export function useOrder(id: string) {
   const problem = shallowRef<ApiError | null>(null)
   /** Nobody is watching any more, and the order has no result yet. */
   const gaveUp = ref(false)
-  let told = 0
   let stop = () => {}
 
-  function apply(fresh: Order) {
-    told++
-    order.value = fresh
+  function apply(answer: Order) {
+    if (!isOlder(answer, order.value)) order.value = answer
   }
 
   function follow() {
@@ -29,12 +28,10 @@ export function useOrder(id: string) {
     })
   }
 
-  /** reload looks at once; an answer that something newer has overtaken is dropped. It never throws. */
+  /** reload looks at once. It never throws. */
   async function reload(): Promise<void> {
-    const before = told
     try {
-      const fresh = await unwrap(api.GET('/api/v1/orders/{id}', { params: { path: { id } } }))
-      if (told === before) apply(fresh)
+      apply(await unwrap(api.GET('/api/v1/orders/{id}', { params: { path: { id } } })))
     } catch (thrown) {
       const error = fromThrown(thrown)
       if (error.status === 401 || error.status === 404) problem.value = error
