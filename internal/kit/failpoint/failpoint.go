@@ -15,6 +15,10 @@ const (
 	IgnoreEnd          = "ignore_end"           // the gate admits after the sale's end
 	RollbackUnknown    = "rollback_unknown"     // a hand-over without an answer is taken for refused, and its unit given back
 	AcceptWithoutQueue = "accept_without_queue" // the buyer is told an order id that was never handed over
+	LateMoneyKept      = "late_money_kept"      // money for an order that has ended isn't sent back
+	RefundTwice        = "refund_twice"         // a refund that is done is asked for once more, under another id
+	RedeemTwice        = "redeem_twice"         // a code that is used up is taken for good once more
+	CloseEarly         = "close_early"          // an unpaid order is closed a second before its deadline
 	FailSome           = "fail_some"            // the writer takes every third batch row by row and refuses every tenth row, so that units return
 )
 
@@ -25,4 +29,5 @@ const (
 	BeforeStock   = "before_stock"   // a batch's rows are inserted, the stock is not lowered
 	BeforeCommit  = "before_commit"  // all statements of a batch are done
 	AfterCommit   = "after_commit"   // a batch is committed, the gate is not told and the message not acked
+	BeforeCapture = "before_capture" // a provider's notification is kept, what it says of the payment is not applied
 )
