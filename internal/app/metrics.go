@@ -32,7 +32,7 @@ func (c *queueCollector) Describe(out chan<- *prometheus.Desc) {
 func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	for _, topic := range []string{order.TopicCreate, order.TopicCreated} {
+	for _, topic := range order.Topics() {
 		d, err := c.broker.Depth(ctx, topic)
 		if err != nil {
 			c.log.Warn("queue depth not known", "topic", topic, "err", err)

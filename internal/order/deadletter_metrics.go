@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,7 @@ func NewLetterMetrics(reg prometheus.Registerer) *LetterMetrics {
 	m := &LetterMetrics{died: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tandian_dead_letters_total",
 		Help: "Messages that became dead letters, repeated deaths included, by topic. Alert on any increase."}, []string{"topic"})}
 	reg.MustRegister(m.died)
-	for _, topic := range []string{TopicCreate, TopicCreated, otherTopic} {
+	for _, topic := range append(Topics(), otherTopic) {
 		m.died.WithLabelValues(topic) // so that the first death is an increase
 	}
 	return m
@@ -27,8 +28,7 @@ func NewLetterMetrics(reg prometheus.Registerer) *LetterMetrics {
 const otherTopic = "other"
 
 func topicLabel(topic string) string {
-	switch topic {
-	case TopicCreate, TopicCreated, TopicCheck:
+	if slices.Contains(Topics(), topic) {
 		return topic
 	}
 	return otherTopic
@@ -49,7 +49,7 @@ func (d *DeadLetters) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	sums := map[[2]string]int64{}
-	for _, topic := range []string{TopicCreate, TopicCreated, otherTopic} {
+	for _, topic := range append(Topics(), otherTopic) {
 		sums[[2]string{topic, LetterPending.String()}] = 0
 	}
 	for _, c := range counts {

@@ -86,6 +86,9 @@ const (
 	TopicCheck   = "voucher.order.pay.check"
 )
 
+// Topics lists them all: each has a consumer, a depth and dead letters (S9).
+func Topics() []string { return []string{TopicCreate, TopicCreated, TopicCheck} }
+
 // Order is a row of the table orders. Times are Unix milliseconds.
 type Order struct {
 	bun.BaseModel `bun:"table:orders,alias:o"`
