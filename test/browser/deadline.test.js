@@ -36,3 +36,18 @@ test('the deadline passes, and the last unit is sold to somebody else', async (t
   await page.goto(`/sale/${sale.id}`)
   await flashButton(page, 'soldOut').waitFor()
 })
+
+test('money that arrives after the deadline goes back, and the page says so', async (t) => {
+  const { browser, server, operator } = world
+  const user = await Api.user(server)
+  const id = await user.buy(await makeSale(operator))
+  const page = await openPhone(t, browser, server, { user })
+  await page.goto(`/pay/${id}`)
+  await page.locator('button[data-state="ready"]').tap()
+  await page.locator('summary').tap()
+  await page.locator('button[value="late"]').tap()
+  await page.getByRole('heading', { name: '款项在路上' }).waitFor()
+  await page.locator('a.main').tap()
+  await page.locator('[data-status="closed"]').getByText('订单取消后才收到付款，¥19.90 已退回').waitFor()
+  await assertAccessible(page)
+})

@@ -126,3 +126,22 @@ test('a chosen category narrows the shops', async (t) => {
   await page.locator('.shops .only').tap()
   await names.nth(wanted.length).waitFor()
 })
+
+test('the way back leads to the same tab and place among the orders', async (t) => {
+  const user = await Api.user(world.server)
+  const ids = []
+  for (let i = 0; i < 4; i++) ids.push((await user.buyAndPay(await makeSale(world.operator))).id)
+  const page = await openPhone(t, world.browser, world.server, { user, viewport: { width: 390, height: 420 } })
+  await page.goto('/orders')
+  await page.getByRole('button', { name: '待使用' }).tap()
+  await page.waitForURL(/tab=paid$/)
+  const oldest = page.locator(`[data-order="${ids[0]}"]`)
+  await oldest.scrollIntoViewIfNeeded()
+  const { y } = await oldest.boundingBox()
+  await oldest.getByRole('link').first().tap()
+  await page.locator('[data-code]').waitFor()
+  await page.goBack()
+  await oldest.waitFor()
+  assert.equal(await page.getByRole('button', { name: '待使用' }).getAttribute('aria-current'), 'page')
+  await page.waitForFunction(([id, was]) => Math.abs(document.querySelector(`[data-order="${id}"]`).getBoundingClientRect().y - was) < 2, [ids[0], y])
+})

@@ -97,6 +97,87 @@ test('a lost answer: the cashier opens at the second try, and there is one attem
   assert.deepEqual(payments.map(({ status }) => status), ['captured'])
 })
 
+/** Collects the requests to pay that leave the phone from now on, and holds them back until `release` is called. */
+async function holdPayments(page) {
+  const posts = []
+  let release
+  const released = new Promise((resolve) => (release = resolve))
+  await page.route('**/payments', async (route) => {
+    posts.push(route.request())
+    await released
+    await route.continue().catch(() => {}) // the page may be gone
+  })
+  return { posts, release }
+}
+
+test('three taps are one request', async (t) => {
+  const { page, user, id } = await atPayPage(t)
+  const { posts, release } = await holdPayments(page)
+  const { x, y, width, height } = await payButton(page, 'ready').boundingBox()
+  const tap = () => page.touchscreen.tap(x + width / 2, y + height / 2)
+  await Promise.all([tap(), tap(), tap()])
+  await payButton(page, 'opening').waitFor()
+  release()
+  await page.waitForURL((url) => url.pathname.startsWith('/sandbox/'))
+  assert.equal(posts.length, 1)
+  assert.equal((await user.get(`/orders/${id}`)).payments.length, 1)
+})
+
+test('a reload while the cashier opens, two tabs, and the back button: one attempt all the same', async (t) => {
+  const { page, user, id } = await atPayPage(t)
+  const { release } = await holdPayments(page)
+  await payButton(page, 'ready').tap()
+  await payButton(page, 'opening').waitFor()
+  await page.reload()
+  release()
+  await page.unrouteAll({ behavior: 'wait' })
+
+  const other = await page.context().newPage()
+  await other.goto(`/pay/${id}`)
+  await payButton(other, 'ready').waitFor()
+
+  await payButton(page, 'ready').tap()
+  await page.waitForURL((url) => url.pathname.startsWith('/sandbox/'))
+  await payButton(other, 'ready').tap()
+  await other.waitForURL((url) => url.pathname.startsWith('/sandbox/'))
+  assert.equal(new URL(other.url()).pathname, new URL(page.url()).pathname, 'the same payment')
+
+  await other.goBack()
+  await other.locator('[data-pay="confirming"], [data-pay="unconfirmed"]').waitFor()
+  await atCashier(page, 'pay')
+  await page.locator('[data-code]').waitFor()
+  await other.locator('[data-code]').waitFor()
+  await page.goBack()
+  await page.getByRole('heading', { name: '支付成功' }).waitFor()
+  const { payments } = await user.get(`/orders/${id}`)
+  assert.deepEqual(payments.map(({ status }) => status), ['captured'])
+})
+
+test('without a network nothing is asked for; with it the page goes on', async (t) => {
+  const { page } = await atPayPage(t, { failing: [/./] })
+  const { posts, release } = await holdPayments(page)
+  release()
+  await page.context().setOffline(true)
+  await payButton(page, 'ready').filter({ hasText: /^无网络$/ }).tap({ force: true })
+  await page.context().setOffline(false)
+  await payButton(page, 'ready').filter({ hasText: /^确认支付/ }).waitFor()
+  assert.equal(posts.length, 0)
+  await payButton(page, 'ready').tap()
+  await atCashier(page, 'pay')
+  await page.locator('[data-code]').waitFor()
+})
+
+test('the cashier speaks the language chosen in the shop', async (t) => {
+  const { page } = await atPayPage(t)
+  await page.evaluate(() => localStorage.setItem('tandian.language', 'en'))
+  await page.reload()
+  await payButton(page, 'ready').tap()
+  await page.getByRole('heading', { name: 'Tandian Cashier' }).waitFor()
+  await assertAccessible(page)
+  await atCashier(page, 'fail')
+  await page.getByText('The last payment did not work out').waitFor()
+})
+
 test('a payment nobody calls back about is asked for until it is known, over a reload', async (t) => {
   const { page, id } = await atPayPage(t)
   await payButton(page, 'ready').tap()

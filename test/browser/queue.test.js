@@ -33,3 +33,25 @@ test('a place in the queue outlives a reload and a restart of the server', async
   assert.equal(await result.locator('code').innerText(), number)
   assert.equal(grabs.length, 1)
 })
+
+test('an order in the queue stands above all others, and takes its place among them by itself', async (t) => {
+  const { browser, server, operator } = world
+  const user = await Api.user(server)
+  await server.restart('--writers', '1')
+  const [earlier, later] = [await makeSale(operator), await makeSale(operator)]
+  const written = await user.buy(earlier)
+  await server.restart('--writers', '0')
+  const { orderId: queued } = await user.post(`/sales/${later.id}/orders`)
+  const page = await openPhone(t, browser, server, { user, failing: [/./] })
+  await page.goto('/orders')
+  const cards = page.locator('[data-order]')
+  await cards.nth(1).waitFor()
+  const shown = () => cards.evaluateAll((all) => all.map((each) => each.dataset.order))
+  assert.deepEqual(await shown(), [queued, written])
+  await cards.first().getByText('排队中').waitFor()
+  await cards.first().getByRole('link', { name: '查看进度' }).waitFor()
+
+  await server.restart('--writers', '1')
+  await cards.first().getByRole('link', { name: '去支付' }).waitFor()
+  assert.deepEqual(await shown(), [queued, written])
+})

@@ -43,7 +43,7 @@ export default defineConfig({
   },
   server: {
     proxy: Object.fromEntries(
-      ['/api', '/pictures', '/docs'].map((path) => [path, process.env.TANDIAN_URL ?? 'http://127.0.0.1:8080']),
+      ['/api', '/pictures', '/docs', '/sandbox'].map((path) => [path, process.env.TANDIAN_URL ?? 'http://127.0.0.1:8080']),
     ),
   },
   test: {

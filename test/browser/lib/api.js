@@ -103,11 +103,11 @@ export class Api {
 const title = '浏览器里的秒杀'
 
 /**
- * Makes a sale at the first shop of the town. Times are milliseconds from now;
- * without `beginsIn` it is on already.
+ * Makes a sale at a shop of the town, its first by default. Times are
+ * milliseconds from now; without `beginsIn` it is on already.
  */
-export async function makeSale(operatorApi, { beginsIn = 0, endsIn = 600_000, stock = 10, limitPerUser = 1 } = {}) {
-  const voucher = await operatorApi.post('/shops/1/vouchers', { title, payValue: 1990, faceValue: 4000 })
+export async function makeSale(operatorApi, { shop = 1, beginsIn = 0, endsIn = 600_000, stock = 10, limitPerUser = 1 } = {}) {
+  const voucher = await operatorApi.post(`/shops/${shop}/vouchers`, { title, payValue: 1990, faceValue: 4000 })
   const { now } = await operatorApi.get('/time')
   const at = (ms) => new Date(Date.parse(now) + ms).toISOString()
   return operatorApi.post(`/vouchers/${voucher.id}/sale`, { stock, limitPerUser, beginsAt: at(beginsIn), endsAt: at(endsIn) })

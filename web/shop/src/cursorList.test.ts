@@ -70,6 +70,18 @@ it('keeps what it has when a page fails, and goes on from there', async () => {
   expect([p.list.items.value, p.list.problem.value]).toEqual([[0, 1, 2, 3], null])
 })
 
+it('doubles nothing when a reload of the whole list has failed', async () => {
+  const p = new Pages(3)
+  await p.list.reload()
+  await p.list.more()
+  p.fail = true
+  await p.list.reload()
+  expect(p.list.problem.value?.code).toBe('client.network')
+  p.fail = false
+  await p.list.more()
+  expect([p.list.items.value, p.list.problem.value]).toEqual([[0, 1, 2], null])
+})
+
 it('is not ready before the first page', async () => {
   const p = new Pages(4)
   p.fail = true

@@ -15,7 +15,7 @@ export interface CursorList<T> {
   hasMore: Ref<boolean>
   /** Fetches anew as many items as are shown, so that the list doesn't shrink under the reader. */
   reload(): Promise<void>
-  /** Appends the next page; does nothing while a page is on its way. */
+  /** Appends the next page, or fetches anew when there is none; does nothing while a page is on its way. */
   more(): Promise<void>
 }
 
@@ -61,7 +61,9 @@ export function cursorList<T>(fetchPage: (cursor?: string) => Promise<Page<T>>):
     hasMore,
     reload: () => load([], undefined, items.value.length),
     more: async () => {
-      if (!loading.value) await load(items.value, next, 0)
+      if (loading.value) return
+      if (next === undefined) await load([], undefined, items.value.length)
+      else await load(items.value, next, 0)
     },
   }
 }

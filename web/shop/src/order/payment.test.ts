@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ApiError } from '../api/problem'
 import type { Order, OrderStatus } from '../api/types'
-import { CashierMemory, confirmForMs, keepAsking, Payment, payView, type Paying } from './payment'
+import { CashierMemory, cashierAddress, confirmForMs, keepAsking, Payment, payView, type Paying } from './payment'
 
 const now = Date.parse('2026-03-01T04:00:00Z')
 
@@ -129,6 +129,16 @@ describe('coming back from the cashier', () => {
   })
 })
 
+describe('the cashier', () => {
+  it.each([
+    ['/sandbox/pay/5?k=a%2Bb', 'en', '/sandbox/pay/5?k=a%2Bb&lang=en'],
+    ['/sandbox/pay/5?k=a%2Bb', 'zh-CN', '/sandbox/pay/5?k=a%2Bb&lang=zh'],
+    ['https://pay.example/q?sign=x', 'en', 'https://pay.example/q?sign=x'],
+  ])('of this server speaks the language chosen here, another\'s address is not touched: %s %s', (url, language, address) => {
+    expect(cashierAddress(url, language)).toBe(address)
+  })
+})
+
 it('pays where the browser forbids any storage', async () => {
   const world = tab({ ...storage(), setItem: () => { throw new DOMException('full', 'QuotaExceededError') } })
   await world.payment.tap()
@@ -150,6 +160,7 @@ describe('the page shows', () => {
     ['over', order('unpaid', 'open'), away, now + 1_800_000],
     ['over', order('unpaid'), null, now + 1_800_000],
     ['closed', order('closed'), null, now],
+    ['settled', { ...order('closed', 'captured'), refund: { amount: 4750, reason: 'late', status: 'asked' } } as Order, null, now],
     ['settled', order('paid', 'captured'), away, now],
     ['settled', order('refunded', 'captured'), null, now],
   ])('%s', (key, told, paying, at) => {

@@ -130,7 +130,8 @@ export const confirmForMs = 10_000
 export function payView(order: Order | null, paying: Paying | null, now: number): PayView {
   if (!order) return { key: 'loading' }
   if (order.status === 'queued') return { key: 'queued' }
-  if (order.status === 'closed') return { key: 'closed' }
+  // Money that came too late is on its way back: the order tells.
+  if (order.status === 'closed') return { key: order.refund ? 'settled' : 'closed' }
   if (order.status !== 'unpaid') return { key: 'settled' }
   const ms = Date.parse(order.payBefore) - now
   if (ms <= 0) return { key: 'over' }
@@ -144,6 +145,11 @@ export function payView(order: Order | null, paying: Paying | null, now: number)
     default:
       return { key: paying!.kind, ms }
   }
+}
+
+/** cashierAddress has the sandbox's own cashier speak the reader's language; the address of another server is signed, perhaps. */
+export function cashierAddress(payUrl: string, language: string): string {
+  return payUrl.startsWith('/') ? `${payUrl}&lang=${language === 'en' ? 'en' : 'zh'}` : payUrl
 }
 
 const askDelaysMs = [500, 1_000, 2_000, 4_000]

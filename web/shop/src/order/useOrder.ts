@@ -38,7 +38,18 @@ export function useOrder(id: string) {
     }
   }
 
+  /** wake goes on watching once the network or the reader is back. */
+  function wake() {
+    if (gaveUp.value && !document.hidden) follow()
+  }
+  window.addEventListener('online', wake)
+  document.addEventListener('visibilitychange', wake)
+
   follow()
-  onScopeDispose(() => stop())
+  onScopeDispose(() => {
+    stop()
+    window.removeEventListener('online', wake)
+    document.removeEventListener('visibilitychange', wake)
+  })
   return { order, problem, gaveUp, follow, reload, apply }
 }

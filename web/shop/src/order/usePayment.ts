@@ -3,7 +3,7 @@ import { api, unwrap } from '../api/client'
 import { clock, useNow } from '../clock'
 import { useSession } from '../session'
 import { tabStorage } from '../storage'
-import { CashierMemory, keepAsking, Payment, payView, type PayKey } from './payment'
+import { CashierMemory, cashierAddress, keepAsking, Payment, payView, type PayKey } from './payment'
 import type { useOrder } from './useOrder'
 
 /** While the page shows one of these, the outcome is asked for. */
@@ -16,7 +16,7 @@ export function usePayment(id: string, { order, reload }: Pick<ReturnType<typeof
   const payment = new Payment({
     // The product has one way to pay so far.
     post: () => unwrap(api.POST('/api/v1/orders/{id}/payments', { params: { path: { id } }, body: { provider: 'sandbox' } })),
-    leave: (url) => location.assign(url),
+    leave: (url) => location.assign(cashierAddress(url, document.documentElement.lang)),
     reload,
     signIn: () => session.lost(),
     now: () => clock.now(),

@@ -3,8 +3,9 @@ import { ApiError } from '../api/problem'
 import type { Order, OrderStatus } from '../api/types'
 import { pollForMs, restingPollMs, silenceMs, watchOrder } from './watch'
 
-function order(status: OrderStatus): Order {
+function order(status: OrderStatus, money: Pick<Order, 'payments' | 'refund'> = {}): Order {
   return {
+    ...money,
     id: '70',
     saleId: '1',
     voucher: { id: '9', title: '50元代金券', shopId: '3' },
@@ -30,8 +31,8 @@ class Stream {
     this.closed = true
     this.readyState = 2
   }
-  send(status: OrderStatus) {
-    this.orderListener({ data: JSON.stringify(order(status)) })
+  send(status: OrderStatus, money?: Pick<Order, 'payments' | 'refund'>) {
+    this.orderListener({ data: JSON.stringify(order(status, money)) })
   }
   fail(readyState: number) {
     this.readyState = readyState
@@ -43,7 +44,7 @@ class Stream {
 function watched() {
   const stream = new Stream()
   const seen = { statuses: [] as OrderStatus[], refused: [] as string[], gaveUp: 0, asked: [] as number[] }
-  const w = { stream, seen, answer: 'queued' as OrderStatus | ApiError, stop: () => {} }
+  const w = { stream, seen, answer: 'queued' as OrderStatus | Order | ApiError, stop: () => {} }
   w.stop = watchOrder(
     '70',
     {
@@ -56,7 +57,7 @@ function watched() {
       fetch: async () => {
         seen.asked.push(Date.now())
         if (w.answer instanceof ApiError) throw w.answer
-        return order(w.answer)
+        return typeof w.answer === 'string' ? order(w.answer) : w.answer
       },
       random: () => 0.5,
       now: () => Date.now(),
@@ -85,6 +86,20 @@ describe('with a stream that works', () => {
     for (const status of ['paid', 'used', 'paid'] as const) stream.send(status)
     expect(seen.statuses).toEqual(['paid', 'used', 'paid'])
     expect(stream.closed).toBe(false)
+  })
+
+  it('looks now and then for money that arrives after the order was closed, until it is back', async () => {
+    const w = watched()
+    const payments: Order['payments'] = [{ paymentId: '5', provider: 'sandbox', status: 'closed', createdAt: '2026-03-01T04:00:00Z' }]
+    const refund = (status: 'asked' | 'done'): Order['refund'] => ({ amount: 4750, reason: 'late', status })
+    w.stream.send('closed', { payments })
+    expect(w.stream.closed).toBe(true)
+    w.answer = order('closed', { payments, refund: refund('asked') })
+    await vi.advanceTimersByTimeAsync(restingPollMs)
+    w.answer = order('closed', { payments, refund: refund('done') })
+    await vi.advanceTimersByTimeAsync(restingPollMs * 10)
+    expect(w.seen.asked).toEqual([restingPollMs, restingPollMs * 2])
+    expect(w.seen.statuses).toEqual(['closed', 'closed', 'closed'])
   })
 
   it('lets the browser reconnect after a short break', async () => {

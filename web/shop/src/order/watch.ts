@@ -14,6 +14,12 @@ export const restingPollMs = 10_000
 /** Nothing leads on from these. A used order isn't one of them: the shop may take the redemption back. */
 const lastStatuses: OrderStatus[] = ['closed', 'refunded', 'failed']
 
+/** isSettled reports whether neither the order nor its money can change: money may arrive after the order was closed, and goes back. */
+function isSettled({ status, payments, refund }: Order): boolean {
+  if (status !== 'closed') return lastStatuses.includes(status)
+  return refund ? refund.status !== 'asked' : !payments?.length
+}
+
 /** The part of EventSource used here. */
 export interface EventStream {
   readonly readyState: number
@@ -42,8 +48,8 @@ export interface WatchEvents {
 
 /**
  * watchOrder follows an order by its event stream and, when that doesn't get
- * through, by polling. It ends by itself at a last status; the returned
- * function ends it earlier. One page holds at most one.
+ * through, by polling. It ends by itself when nothing can change any more; the
+ * returned function ends it earlier. One page holds at most one.
  */
 export function watchOrder(orderId: string, events: WatchEvents, ports: WatchPorts): () => void {
   let stopped = false
@@ -58,8 +64,13 @@ export function watchOrder(orderId: string, events: WatchEvents, ports: WatchPor
 
   function deliver(order: Order) {
     if (stopped) return
-    if (lastStatuses.includes(order.status)) stop()
+    if (isSettled(order)) stop()
     events.order(order)
+  }
+
+  /** rest looks again after a while. */
+  function rest() {
+    timer = setTimeout(() => void poll(0, ports.now() + pollForMs), spread(restingPollMs))
   }
 
   function listen() {
@@ -69,7 +80,11 @@ export function watchOrder(orderId: string, events: WatchEvents, ports: WatchPor
     stream.addEventListener('order', (event) => {
       errors = 0
       clearTimeout(timer)
-      deliver(JSON.parse(event.data) as Order)
+      const order = JSON.parse(event.data) as Order
+      deliver(order)
+      if (stopped || !lastStatuses.includes(order.status)) return
+      stream?.close() // the server ends it here too
+      rest()
     })
     stream.addEventListener('error', () => {
       // The browser reconnects by itself unless the server refused the stream.
@@ -88,10 +103,7 @@ export function watchOrder(orderId: string, events: WatchEvents, ports: WatchPor
       const order = await ports.fetch(orderId)
       deliver(order)
       if (stopped) return
-      if (order.status !== 'queued') {
-        timer = setTimeout(() => void poll(0, ports.now() + pollForMs), spread(restingPollMs))
-        return
-      }
+      if (order.status !== 'queued') return rest()
     } catch (thrown) {
       const error = thrown as ApiError
       if (stopped) return

@@ -76,6 +76,15 @@ describe('a code that comes in', () => {
     expect(c.step.value.kind).toBe('refused')
   })
 
+  it('is looked up again after the server has said nothing', async () => {
+    const { c, seen } = counter({ look: [new ApiError('client.timeout', 0), redemption()] })
+    await c.enter(code)
+    expect(c.step.value).toMatchObject({ kind: 'refused', open: true })
+    await c.ask()
+    expect(c.step.value).toMatchObject({ kind: 'shown', code })
+    expect(seen.looked).toEqual([code, code])
+  })
+
   it('overtakes the one before, whose answer comes later', async () => {
     let answerFirst = (_: Redemption) => {}
     const first = new Promise<Redemption>((resolve) => (answerFirst = resolve))
@@ -98,7 +107,7 @@ describe('redeeming', () => {
     answer(used(0))
     await Promise.all(clicks)
     expect(c.step.value).toMatchObject({ kind: 'done', code, found: false })
-    expect(seen).toMatchObject({ redeemed: [code], looked: [code], changes: 1 })
+    expect(seen).toMatchObject({ redeemed: [code], looked: [code], told: ['client.redeeming'], changes: 1 })
   })
 
   it.each(['redeem.used', 'redeem.expired', 'redeem.refunded', 'redeem.other_shop'])('can be refused: %s', async (reason) => {
@@ -162,6 +171,15 @@ describe('taking it back', () => {
     await c.undo('70')
     expect(c.step.value).toMatchObject({ kind: 'undone' })
     expect(seen).toMatchObject({ undone: ['70'], changes: 2 })
+  })
+
+  it('takes one request for two clicks', async () => {
+    const { c, seen } = await redeemed(redemption())
+    const clicks = [c.undo('70'), c.undo('70')]
+    expect(c.undoing.value).toBe('70')
+    await Promise.all(clicks)
+    expect(seen.undone).toEqual(['70'])
+    expect(c.undoing.value).toBe('')
   })
 
   it('of another one leaves what is shown', async () => {

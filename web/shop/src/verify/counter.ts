@@ -14,8 +14,8 @@ export type Step =
   /** `found`: its own reply got lost, and looking it up shows that it has happened. */
   | { kind: 'done'; code: string; redemption: Redemption; found?: boolean }
   | { kind: 'undone'; redemption: Redemption }
-  /** `reason` is a problem code, the server's or one of the client's own. */
-  | { kind: 'refused'; code: string; reason: string; redeemedAt?: string; redemption?: Redemption }
+  /** `reason` is a problem code, the server's or one of the client's own. `open`: it says nothing about the voucher. */
+  | { kind: 'refused'; code: string; reason: string; open?: boolean; redeemedAt?: string; redemption?: Redemption }
 
 /** What `Counter` needs from the page around it; its calls throw ApiErrors. */
 export interface CounterPorts {
@@ -30,6 +30,9 @@ export interface CounterPorts {
   now(): number
 }
 
+/** HTTP status of a request that came too soon after others. */
+const tooMany = 429
+
 /** The server's time is known to about this. */
 const clockErrorMs = 1_000
 
@@ -39,6 +42,8 @@ const clockErrorMs = 1_000
  */
 export class Counter {
   readonly step = shallowRef<Step>({ kind: 'idle' })
+  /** The redemption that is being taken back. */
+  readonly undoing = shallowRef('')
   private round = 0
   /** When a redemption was sent whose reply never came, by code. */
   private readonly lost = new Map<string, number>()
@@ -47,7 +52,7 @@ export class Counter {
 
   /** enter takes what was typed or scanned. It overtakes whatever is shown, but not a redemption under way. */
   async enter(text: string): Promise<void> {
-    if (this.step.value.kind === 'redeeming') return
+    if (this.step.value.kind === 'redeeming') return this.ports.notify('client.redeeming')
     const code = plainDigits(text)
     const own = ++this.round
     if (!isCode(code)) {
@@ -59,7 +64,9 @@ export class Counter {
       const redemption = await this.ports.look(code)
       if (own === this.round) this.show(code, redemption)
     } catch (thrown) {
-      if (own === this.round) this.step.value = { kind: 'refused', code, reason: (thrown as ApiError).code }
+      const { code: reason, status } = thrown as ApiError
+      const open = status < 400 || status >= 500 || status === tooMany
+      if (own === this.round) this.step.value = { kind: 'refused', code, reason, open }
     }
   }
 
@@ -83,20 +90,25 @@ export class Counter {
     }
   }
 
-  /** ask looks again what became of a redemption whose reply got lost. */
+  /** ask looks again: what became of a redemption whose reply got lost, or a code that couldn't be looked up. */
   async ask(): Promise<void> {
     const step = this.step.value
     if (step.kind === 'unknown') await this.find(step.code, step.redemption)
+    else if (step.kind === 'refused') await this.enter(step.code)
   }
 
   /** undo takes a redemption back. Doing so twice does no harm, so a lost reply is answered by another try. */
   async undo(redemptionId: string): Promise<void> {
+    if (this.undoing.value !== '') return
+    this.undoing.value = redemptionId
     try {
       const redemption = await this.ports.undo(redemptionId)
       const step = this.step.value
       if (step.kind === 'done' && step.redemption.redemptionId === redemptionId) this.step.value = { kind: 'undone', redemption }
     } catch (thrown) {
       this.ports.notify((thrown as ApiError).code)
+    } finally {
+      this.undoing.value = ''
     }
     this.ports.changed()
   }
