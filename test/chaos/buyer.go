@@ -57,44 +57,31 @@ func (c *cycle) grab(ctx context.Context, at *watch, b buyer, w wish) history.Op
 	c.history.Add(op)
 	at.answered(op, a)
 	if op.Outcome == history.OK {
-		if _, followed := c.polled.LoadOrStore(op.OrderID, true); !followed {
-			c.follows.Go(func() { c.follow(ctx, b, op.OrderID) })
+		if _, known := c.dealt.LoadOrStore(op.OrderID, true); !known {
+			c.deals.Go(func() { c.fail(c.dealWith(ctx, b, w, op.OrderID)) })
 		}
 	}
 	return op
 }
 
-// follow looks after an order at one door after the other until it is no longer queued, a few times at most. One
-// observer an order, so that the sightings are in the order of the questions.
-func (c *cycle) follow(ctx context.Context, b buyer, orderID string) {
-	for i, pause := range []time.Duration{0, 50, 200, 500, 1000, 2000} {
-		if wait(ctx, pause*time.Millisecond) != nil {
-			return
-		}
-		status, known := c.shown(ctx, c.instances[i%len(c.instances)], b.token, orderID)
-		if !known {
-			continue
-		}
-		c.history.See(history.Sighting{OrderID: orderID, Status: status, At: time.Now()})
-		if status != "queued" {
-			return
-		}
-	}
+// shownOrder is what the loop reads of an order as its owner is shown it.
+type shownOrder struct {
+	Status     string // "" = not found
+	RedeemCode string
+	PayBefore  time.Time
 }
 
-// shown is the status of an order as its owner is shown it, "" if it isn't found. It isn't known if there was no such
-// answer.
-func (w *town) shown(ctx context.Context, a *instance, token, orderID string) (status string, known bool) {
+// shown asks for an order in the name of its owner. It isn't known if there was no such answer.
+func (w *town) shown(ctx context.Context, a *instance, token, orderID string) (o shownOrder, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	got, err := w.ask(ctx, a, "GET", "/api/v1/orders/"+orderID, token, "")
 	if err != nil {
-		return "", false
+		return o, false
 	}
 	if got.status == http.StatusNotFound {
-		return "", true
+		return o, true
 	}
-	var order struct{ Status string }
-	known = got.status == http.StatusOK && json.Unmarshal([]byte(got.text), &order) == nil
-	return order.Status, known
+	known = got.status == http.StatusOK && json.Unmarshal([]byte(got.text), &o) == nil
+	return o, known
 }

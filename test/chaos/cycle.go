@@ -20,8 +20,17 @@ type cycle struct {
 	began   time.Time
 	lifted  time.Time // all levers are let go
 	watches []*watch
-	polled  sync.Map       // orders that somebody follows
-	follows sync.WaitGroup // who follows
+	dealt   sync.Map       // orders that somebody deals with
+	deals   sync.WaitGroup // who deals
+
+	failed error // guarded by mu: what went wrong with the run itself
+}
+
+// fail notes an error of the run itself, if it is one.
+func (c *cycle) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = errors.Join(c.failed, err)
 }
 
 // verdict is what came of a cycle.
@@ -38,8 +47,9 @@ func (v *verdict) broken() bool { return len(v.Violations)+len(v.troubles) > 0 }
 // String is the cycle's line of output, and what was broken on further ones.
 func (v *verdict) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cycle %d %s: attempted %d ok %d fail %d info %d recovered %d lost %d ghost %d duplicated %d; levers: %s; quiet after %.1f s",
-		v.plan.cycle, v.plan.broker, v.Attempted, v.OK, v.Fail, v.Info, v.Recovered, v.Lost, v.Ghost, v.Duplicated, v.plan.levers(), v.world.Rest.Seconds())
+	fmt.Fprintf(&b, "cycle %d %s: attempted %d ok %d fail %d info %d recovered %d lost %d ghost %d duplicated %d; acts %d paid %d used %d refunded %d closed %d; levers: %s; quiet after %.1f s",
+		v.plan.cycle, v.plan.broker, v.Attempted, v.OK, v.Fail, v.Info, v.Recovered, v.Lost, v.Ghost, v.Duplicated,
+		v.Acted, v.Ends["paid"], v.Ends["used"], v.Ends["refunded"], v.Ends["closed"], v.plan.levers(), v.world.Rest.Seconds())
 	for _, one := range v.Violations {
 		fmt.Fprintf(&b, "\n  %s: %s", one.Invariant, one.Text)
 	}
@@ -64,21 +74,20 @@ func (w *town) run(ctx context.Context, p *plan) (*verdict, *history.History, er
 		c.watches = append(c.watches, at)
 		lookers.Go(func() { at.run(looking) })
 	}
-	failed := make([]error, len(p.pulls)+len(p.wishes))
-	for i, one := range p.wishes {
-		rush.Go(func() { failed[i] = c.pursue(ctx, one) })
+	for _, one := range p.wishes {
+		rush.Go(func() { c.fail(c.pursue(ctx, one)) })
 	}
-	for i, one := range p.pulls {
-		hands.Go(func() { failed[len(p.wishes)+i] = c.handle(ctx, c.began, one) })
+	for _, one := range p.pulls {
+		hands.Go(func() { c.fail(c.handle(ctx, c.began, one)) })
 	}
 	hands.Wait()
 	c.lifted = time.Now()
 	rush.Wait()
-	c.follows.Wait()
+	c.deals.Wait()
 	if ctx.Err() != nil {
 		return nil, &c.history, ctx.Err()
 	}
-	err := errors.Join(failed...)
+	err := c.failed
 	for _, a := range w.instances {
 		err = errors.Join(err, a.serves(ctx))
 	}
@@ -115,15 +124,8 @@ func (c *cycle) putUp(ctx context.Context) error {
 
 func (c *cycle) tryPutUp(ctx context.Context) error {
 	door := c.instances[0]
-	var shops struct{ Items []struct{ ID string } }
-	if err := c.create(ctx, door, "GET", "/api/v1/shops?limit=1", "", &shops); err != nil {
-		return err
-	}
-	if len(shops.Items) == 0 {
-		return errors.New("the demo town has no shop")
-	}
 	var made struct{ ID string }
-	if err := c.create(ctx, door, "POST", "/api/v1/shops/"+shops.Items[0].ID+"/vouchers", `{"title":"测试券","payValue":4750,"faceValue":10000}`, &made); err != nil {
+	if err := c.create(ctx, door, "POST", "/api/v1/shops/"+shopID+"/vouchers", `{"title":"测试券","payValue":4750,"faceValue":10000}`, &made); err != nil {
 		return err
 	}
 	c.began = time.Now()
@@ -152,12 +154,16 @@ func (c *cycle) create(ctx context.Context, at *instance, method, path, body str
 // judges.
 func (c *cycle) judge(ctx context.Context) (*verdict, error) {
 	v := &verdict{plan: c.plan, sale: c.sale}
-	w := history.World{Bound: c.bound()}
-	last, err := c.rest(ctx, c.lifted.Add(w.Bound))
+	w := history.World{Bound: c.bound(), Troubles: c.troubles}
+	cause, err := c.lastCause(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w.Rest = last.since.Sub(c.lifted)
+	last, err := c.rest(ctx, cause.Add(w.Bound))
+	if err != nil {
+		return nil, err
+	}
+	w.Rest = max(0, last.since.Sub(cause))
 	if err := w.ReadSale(ctx, c.db, c.sale); err != nil {
 		return nil, err
 	}
@@ -166,6 +172,15 @@ func (c *cycle) judge(ctx context.Context) (*verdict, error) {
 	w.Sales[c.sale] = sale
 	c.show(ctx, &w)
 	v.Report, v.world = history.Check(&c.history, w), w
+	for _, a := range c.instances {
+		differences, err := c.reconcile(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range differences {
+			v.Violations = append(v.Violations, history.Violation{Invariant: "I5", Text: text})
+		}
+	}
 	var dead int
 	if err := c.db.Read.NewRaw(`SELECT COUNT(*) FROM dead_letter`).Scan(ctx, &dead); err != nil {
 		return nil, err
@@ -184,7 +199,8 @@ func (c *cycle) show(ctx context.Context, w *history.World) {
 	}
 	for _, op := range c.history.Told() {
 		for _, a := range c.instances {
-			status, known := c.shown(ctx, a, tokens[op.User], op.OrderID)
+			o, known := c.shown(ctx, a, tokens[op.User], op.OrderID)
+			status := o.Status
 			if !known {
 				status = "no answer"
 			}
@@ -204,11 +220,14 @@ type inspection struct {
 		Stock, Pending, Orders int64
 	}
 	DB struct{ Stock, Live, Failed int64 }
+
+	moneyUnderWay int64 // see there
 }
 
 // standing is what the instances see of a sale, and since when they have seen the same.
 type standing struct {
 	inspection
+	seen  inspection // the same, with what the instances say of being at rest
 	since time.Time
 }
 
@@ -220,9 +239,9 @@ func (c *cycle) rest(ctx context.Context, deadline time.Time) (last standing, er
 	for {
 		seen, same := c.look(ctx)
 		now := time.Now()
-		if !same || seen != last.inspection {
-			last = standing{seen, now}
-			last.AtRest = last.AtRest && same
+		if !same || seen != last.seen {
+			last = standing{seen, seen, now}
+			last.AtRest = last.AtRest && same && seen.moneyUnderWay == 0
 		}
 		if last.AtRest && now.Sub(last.since) >= quiet || now.After(deadline) {
 			last.AtRest = last.AtRest && now.Sub(last.since) >= quiet
@@ -234,7 +253,7 @@ func (c *cycle) rest(ctx context.Context, deadline time.Time) (last standing, er
 	}
 }
 
-// look asks all instances. They agree if all of them answer, have the gate and see the same.
+// look asks all instances, and the database about money. They agree if all of them answer, have the gate and see the same.
 func (c *cycle) look(ctx context.Context) (seen inspection, same bool) {
 	for i, a := range c.instances {
 		var one inspection
@@ -244,7 +263,9 @@ func (c *cycle) look(ctx context.Context) (seen inspection, same bool) {
 		}
 		seen = one
 	}
-	return seen, true
+	underWay, err := c.moneyUnderWay(ctx)
+	seen.moneyUnderWay = underWay
+	return seen, err == nil
 }
 
 // sample looks into the database all the time: nothing may be sold twice at any moment. A look that fails, because
@@ -254,6 +275,9 @@ func (c *cycle) sample(ctx context.Context) {
 		s := history.Sample{Sale: c.sale, At: time.Now()}
 		err := c.db.Read.NewRaw(`SELECT stock_released, stock, (SELECT COUNT(*) FROM orders WHERE sale_id = sale.id AND slot IS NOT NULL) FROM sale WHERE id = ?`, c.sale).
 			Scan(ctx, &s.Released, &s.Stock, &s.Live)
+		if err == nil {
+			err = c.db.Read.NewRaw(`SELECT order_id FROM gate_release WHERE sale_id = ?`, c.sale).Scan(ctx, &s.Releases)
+		}
 		if err == nil {
 			c.history.Look(s)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// docs/reliability.md names tests that exist, and every lever that there is.
+// docs/reliability.md names tests that exist, and every lever and every actor that there is.
 func TestDocumentIsTrue(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(shared.root, "docs", "reliability.md"))
 	if err != nil {
@@ -31,6 +31,18 @@ func TestDocumentIsTrue(t *testing.T) {
 	for _, l := range levers {
 		if !regexp.MustCompile(`(?m)^\| ([^|]+, )?` + l.name + `(,[^|]+)? \|`).Match(document) {
 			t.Errorf("the table lacks the lever %q", l.name)
+		}
+	}
+	actors := []string{}
+	for _, d := range doings {
+		actors = append(actors, d.name)
+	}
+	for _, a := range thens {
+		actors = append(actors, a.name)
+	}
+	for _, name := range actors {
+		if !strings.Contains(string(document), "\n| "+name+" |") {
+			t.Errorf("the table lacks the actor %q", name)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"tandian/test/history"
 )
 
 // The stores, by the names that scripts/services uses.
@@ -33,7 +35,15 @@ type lever struct {
 // scene is where a lever finds what it pulls at.
 type scene struct {
 	*town
-	sale string
+	sale     string
+	troubles []history.Trouble // guarded by mu: the times in which levers were pulled
+}
+
+// broken notes that something was broken from an instant until now.
+func (s *scene) broken(from time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.troubles = append(s.troubles, history.Trouble{From: from, To: time.Now()})
 }
 
 const (
@@ -93,6 +103,7 @@ func (s *scene) handle(ctx context.Context, began time.Time, p pull) error {
 	if err := wait(ctx, time.Until(began.Add(p.at))); err != nil {
 		return err
 	}
+	defer s.broken(time.Now())
 	letGo, err := p.lever.pull(ctx, s, p)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p, err)

@@ -26,6 +26,7 @@ type plan struct {
 	stock, limit int
 	begins, ends time.Duration // from the start of the cycle
 	wishes       []wish
+	deeds        map[string]deed // by the key of the wish that the order came of
 	pulls        []pull
 }
 
@@ -109,6 +110,7 @@ func draw(seed uint64, broker string, cycle int) *plan {
 	}
 	p.drawPulls(r, span)
 	p.drawWishes(r, span)
+	p.drawDeeds(rand.New(rand.NewPCG(^seed, uint64(cycle)<<8|uint64(slices.Index(brokers, broker)))))
 	return p
 }
 

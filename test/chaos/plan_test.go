@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tandian/internal/order"
 	"tandian/test/history"
 )
 
@@ -14,23 +15,30 @@ import (
 func TestDrawIsRepeatable(t *testing.T) {
 	for _, broker := range brokers {
 		a, b, c := draw(7, broker, 3), draw(7, broker, 3), draw(7, broker, 4)
-		if a.levers() != b.levers() || !slices.Equal(a.wishes, b.wishes) || a.stock != b.stock {
+		if a.levers() != b.levers() || !slices.Equal(a.wishes, b.wishes) || !maps.Equal(a.deeds, b.deeds) || a.stock != b.stock {
 			t.Errorf("%s: drawn differently: %s, %s", broker, a.levers(), b.levers())
 		}
-		if slices.Equal(a.wishes, c.wishes) {
+		if slices.Equal(a.wishes, c.wishes) || maps.Equal(a.deeds, c.deeds) {
 			t.Errorf("%s: the next cycle is the same", broker)
 		}
 	}
 }
 
 // Every cycle has enough buyers and at least one lever; no two levers pull at the same; a store is emptied only while
-// all others hold what they have (reliability's "one store at a time"); every lever has its turn.
+// all others hold what they have (reliability's "one store at a time"); every lever and every actor has its turn.
 func TestDrawKeepsTheRules(t *testing.T) {
-	pulled := map[string]bool{}
-	for cycle := range 3000 {
+	pulled, done := map[string]bool{}, map[string]bool{}
+	for cycle := range 2000 {
 		p := draw(11, brokers[cycle%len(brokers)], cycle)
 		if len(p.wishes) < 200 || len(p.pulls) < 1 || len(p.pulls) > 3 || p.stock < 1 || p.ends <= p.begins {
 			t.Fatalf("%+v", p)
+		}
+		for _, w := range p.wishes {
+			first, again := p.deeds[w.key], p.deeds[w.key+anew]
+			if again.anew || !again.does.ends && !again.does.brings || len(w.key+anew) > order.MaxRequestID {
+				t.Fatalf("%v, and then %v", first, again)
+			}
+			done[first.does.name], done[first.then.name] = true, true
 		}
 		targets := map[string]bool{}
 		for _, one := range p.pulls {
@@ -46,6 +54,9 @@ func TestDrawKeepsTheRules(t *testing.T) {
 			}
 			pulled[p.broker+" "+one.lever.name+" "+one.store] = true
 		}
+	}
+	if len(done) != len(doings)+len(thens) {
+		t.Errorf("done were only %v", done)
 	}
 	for _, l := range levers {
 		for _, broker := range strings.Fields(l.brokers) {

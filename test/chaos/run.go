@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +34,7 @@ var errBroken = errors.New("a promise was broken")
 // total sums up.
 type total struct {
 	cycles, attempted, ok, fail, info, recovered, lost, ghost, duplicated, broken int
+	acts, paid, used, refunded, closed                                            int
 	slowest                                                                       time.Duration
 }
 
@@ -45,6 +48,11 @@ func (t *total) add(v *verdict) {
 	t.lost += v.Lost
 	t.ghost += v.Ghost
 	t.duplicated += v.Duplicated
+	t.acts += v.Acted
+	t.paid += v.Ends["paid"]
+	t.used += v.Ends["used"]
+	t.refunded += v.Ends["refunded"]
+	t.closed += v.Ends["closed"]
 	t.slowest = max(t.slowest, v.world.Rest)
 	if v.broken() {
 		t.broken++
@@ -52,8 +60,8 @@ func (t *total) add(v *verdict) {
 }
 
 func (t *total) String() string {
-	return fmt.Sprintf("%d cycles: attempted %d ok %d fail %d info %d recovered %d lost %d ghost %d duplicated %d; slowest to rest %.1f s; %d cycles broken",
-		t.cycles, t.attempted, t.ok, t.fail, t.info, t.recovered, t.lost, t.ghost, t.duplicated, t.slowest.Seconds(), t.broken)
+	return fmt.Sprintf("%d cycles: attempted %d ok %d fail %d info %d recovered %d lost %d ghost %d duplicated %d; acts %d paid %d used %d refunded %d closed %d; slowest to rest %.1f s; %d cycles broken",
+		t.cycles, t.attempted, t.ok, t.fail, t.info, t.recovered, t.lost, t.ghost, t.duplicated, t.acts, t.paid, t.used, t.refunded, t.closed, t.slowest.Seconds(), t.broken)
 }
 
 // lab is what cycles run on.
@@ -124,7 +132,7 @@ func (o *options) block(ctx context.Context, broker string, numbers []int, l lab
 	if len(numbers) == 0 {
 		return nil
 	}
-	w, err := l.openTown(ctx, broker)
+	w, err := l.openTown(ctx, broker, payWindow)
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err != nil {
 		return err
@@ -163,9 +171,12 @@ func (w *town) moved(ctx context.Context, v *verdict) (string, error) {
 		return "", err
 	}
 	for id, row := range now.Rows {
-		if before, ok := v.world.Rows[id]; !ok || before != row {
-			return fmt.Sprintf("order %s of sale %s became %+v, was %+v", id, v.sale, row, before), nil
+		if before, ok := v.world.Rows[id]; !ok || before != row || !slices.Equal(v.world.Moves[id], now.Moves[id]) {
+			return fmt.Sprintf("order %s of sale %s became %+v after %+v, was %+v after %+v", id, v.sale, row, now.Moves[id], before, v.world.Moves[id]), nil
 		}
+	}
+	if !maps.Equal(now.Payments, v.world.Payments) || !slices.Equal(now.Paybacks, v.world.Paybacks) || !maps.Equal(now.Trades, v.world.Trades) {
+		return fmt.Sprintf("money of sale %s has moved", v.sale), nil
 	}
 	if now, before := now.Sales[v.sale], v.world.Sales[v.sale]; now.Stock != before.Stock {
 		return fmt.Sprintf("the stock of sale %s became %d, was %d", v.sale, now.Stock, before.Stock), nil
@@ -196,7 +207,7 @@ func keep(dir string, cycle int, h *history.History) error {
 	if h == nil {
 		return nil
 	}
-	b, err := json.MarshalIndent(h.Ops(), "", " ")
+	b, err := json.MarshalIndent(map[string]any{"ops": h.Ops(), "acts": h.Acts()}, "", " ")
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,10 @@ type town struct {
 	http      *http.Client
 	db        *store.DB // to look only
 
-	mu       sync.Mutex
-	operator string // guarded by mu: a token
+	secret []byte // of the payment provider, which signs with it
+
+	mu     sync.Mutex
+	tokens map[string]string // guarded by mu: by phone, of those who work
 
 	// What only the production mode has.
 	stores            *stores
@@ -44,10 +46,10 @@ type town struct {
 
 type buyer struct{ token, id string }
 
-// openTown starts the instances, and makes the buyers. close must be called in any case.
-func (l lab) openTown(ctx context.Context, broker string, env ...string) (w *town, err error) {
-	w = &town{broker: broker, dir: filepath.Join(l.dir, broker), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	flags := []string{"--limit-ip", "1000000", "--limit-user", "100000", "--sweep-after", "2s", "--pay-window", "24h"}
+// openTown starts the instances, where unpaid orders live as long as that, and makes the buyers. close must be called in any case.
+func (l lab) openTown(ctx context.Context, broker string, payWindow time.Duration, env ...string) (w *town, err error) {
+	w = &town{broker: broker, dir: filepath.Join(l.dir, broker), tokens: map[string]string{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	flags := []string{"--limit-ip", "1000000", "--limit-user", "100000", "--sweep-after", "2s", "--pay-window", payWindow.String()}
 	if broker != brokerSQL {
 		if w.stores, err = l.stores(ctx); err != nil {
 			return w, err
@@ -136,7 +138,7 @@ func (w *town) connect(a *instance) error {
 	w.lines = append(w.lines, lines)
 	dsn.Addr, dsn.User, dsn.Passwd, dsn.DBName = lines[mariadb].addr(), w.sqlUser, "chaos", w.database
 	a.args = append(a.args[:len(a.args):len(a.args)], "--mysql-dsn", dsn.FormatDSN(), "--redis-addr", lines[redis].addr(), "--broker", w.broker,
-		"--message-secret", "0123456789abcdef0123456789abcdef")
+		"--message-secret", messageSecret)
 	if w.broker == brokerRabbit {
 		a.args = append(a.args, "--rabbitmq-url", strings.Replace(w.stores.rabbit, broker, lines[rabbitmq].addr(), 1))
 	}
@@ -159,8 +161,13 @@ func (w *town) settle(ctx context.Context) error {
 		}
 		w.buyers = append(w.buyers, buyer{token, me.ID})
 	}
-	if w.broker != brokerSQL {
-		return nil
+	for _, phone := range counterPhones {
+		if a, err := w.as(ctx, phone, door, "GET", "/api/v1/me", ""); err != nil || a.status != http.StatusOK {
+			return fmt.Errorf("sign %s in: %w %s", phone, err, a.text)
+		}
+	}
+	if err := w.findSecret(); err != nil || w.broker != brokerSQL {
+		return err
 	}
 	for { // in the embedded mode sign-ins may reach the disk a moment later
 		n, err := w.db.Read.NewSelect().Table("kv_entry").Where("k LIKE 'login:token:%'").Count(ctx)
@@ -237,30 +244,41 @@ func (w *town) ask(ctx context.Context, a *instance, method, path, token, body s
 	return got, nil
 }
 
-const operatorPhone = "13800000001" // of the demo town
+// Of the demo town: its first shop, who may do anything, and who may redeem there.
+const (
+	shopID        = "1"
+	operatorPhone = "13800000001"
+)
+
+var counterPhones = []string{"13800000002", "13800000003"} // its owner, its clerk
 
 // operate asks in the operator's name, for at most five seconds.
 func (w *town) operate(ctx context.Context, at *instance, method, path, body string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	return w.as(ctx, operatorPhone, at, method, path, body)
+}
+
+// as asks in the name of somebody who works, and signs him in first if he isn't.
+func (w *town) as(ctx context.Context, phone string, at *instance, method, path, body string) (answer, error) {
 	w.mu.Lock()
-	token := w.operator
+	token := w.tokens[phone]
 	w.mu.Unlock()
 	if token != "" {
 		if a, err := w.ask(ctx, at, method, path, token, body); err != nil || a.status != http.StatusUnauthorized {
 			return a, err
 		}
 	}
-	a, err := w.ask(ctx, at, "POST", "/api/v1/auth/sessions", "", fmt.Sprintf(`{"phone":%q,"password":"tandian-demo"}`, operatorPhone))
+	a, err := w.ask(ctx, at, "POST", "/api/v1/auth/sessions", "", fmt.Sprintf(`{"phone":%q,"password":"tandian-demo"}`, phone))
 	if err != nil || a.status != http.StatusCreated {
-		return a, err
+		return answer{}, errors.Join(err, fmt.Errorf("sign %s in: %d %s", phone, a.status, a.text))
 	}
 	var session struct{ Token string }
 	if err := json.Unmarshal([]byte(a.text), &session); err != nil {
 		return answer{}, err
 	}
 	w.mu.Lock()
-	w.operator = session.Token
+	w.tokens[phone] = session.Token
 	w.mu.Unlock()
 	return w.ask(ctx, at, method, path, session.Token, body)
 }

@@ -17,6 +17,7 @@ type watch struct {
 	instance *instance
 
 	mu    sync.Mutex
+	found []string     // guarded by mu: answers that no fault excuses
 	said  []readiness  // guarded by mu, in the order of time
 	grabs []experience // guarded by mu
 }
@@ -58,11 +59,22 @@ func (w *watch) answered(op history.Op, a answer) {
 	w.grabs = append(w.grabs, experience{op.Start, op.End, a.status > 0 && a.status < 500, fmt.Sprintf("%d %s", a.status, a.code)})
 }
 
+// told notes an answer to somebody who deals with an order.
+func (w *watch) told(what string, a answer) {
+	if a.status != http.StatusInternalServerError {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.found = append(w.found, fmt.Sprintf("%s answered 500 to %s: %s", w.instance.name, what, a.text))
+}
+
 // troubles tells of answers that no fault excuses, and of times in which the instance called itself ready and all of at
 // least ten buyers met trouble.
 func (w *watch) troubles() (found []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	found = w.found
 	slices.SortFunc(w.grabs, func(a, b experience) int { return a.ended.Compare(b.ended) })
 	first := -1 // of the grabs in a row that met trouble
 	for i, g := range w.grabs {

@@ -2,12 +2,15 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
+const clock = "15:04:05.000"
+
 // About tells all that is on record of an order, a line each in the order of time: the requests of its buyer in this
-// sale, what its owner was shown, and its row.
+// sale and those about the order, its moves, what its owner was shown, its money and its row.
 func (h *History) About(w World, orderID string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -22,7 +25,6 @@ func (h *History) About(w World, orderID string) string {
 		at   int64
 		text string
 	}
-	const clock = "15:04:05.000"
 	var lines []line
 	for _, op := range h.ops {
 		if op.User != user {
@@ -33,6 +35,14 @@ func (h *History) About(w World, orderID string) string {
 			text += fmt.Sprint(" naming ", op.Named)
 		}
 		lines = append(lines, line{op.End.UnixNano(), text})
+	}
+	for _, a := range h.acts {
+		if a.OrderID == orderID {
+			lines = append(lines, line{a.End.UnixNano(), fmt.Sprintf("%s–%s %s %s %s %s", a.Start.UTC().Format(clock), a.End.UTC().Format(clock), a.Kind, a.PaymentID, a.Outcome, a.Status+a.Code)})
+		}
+	}
+	for _, m := range w.Moves[orderID] {
+		lines = append(lines, line{m.At.UnixNano(), fmt.Sprintf("%s moved from %s to %s %s by %q", m.At.UTC().Format(clock), m.From, m.To, m.Reason, m.By)})
 	}
 	for _, s := range h.sightings {
 		if s.OrderID == orderID {
@@ -45,8 +55,19 @@ func (h *History) About(w World, orderID string) string {
 	for _, l := range lines {
 		fmt.Fprintf(&b, "    %s\n", l.text)
 	}
+	for _, id := range slices.Sorted(maps.Keys(w.Payments)) {
+		if p := w.Payments[id]; p.OrderID == orderID {
+			fmt.Fprintf(&b, "    payment %s of %d: captured %v, paid %s; at the provider %+v; refunds", id, p.Amount, p.Captured, p.PaidAt.UTC().Format(clock), w.Trades[id])
+			for _, r := range w.Paybacks {
+				if r.PaymentID == id {
+					fmt.Fprintf(&b, " %+v", r)
+				}
+			}
+			b.WriteString("\n")
+		}
+	}
 	if found {
-		fmt.Fprintf(&b, "    row: %s %s, key %s, admitted %s\n", row.Status, row.Reason, row.RequestID, row.AdmittedAt.UTC().Format(clock))
+		fmt.Fprintf(&b, "    row: %s %s, key %s, admitted %s, to be paid before %s\n", row.Status, row.Reason, row.RequestID, row.AdmittedAt.UTC().Format(clock), row.PayBefore.UTC().Format(clock))
 	} else {
 		b.WriteString("    no row\n")
 	}

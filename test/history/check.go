@@ -23,6 +23,9 @@ type Report struct {
 	Duplicated int // ids told twice, keys with two orders
 	Recovered  int // orders of requests without an answer
 
+	Acted int            // requests about orders and their money
+	Ends  map[string]int // orders by the status in which they ended
+
 	Violations []Violation
 }
 
@@ -59,13 +62,17 @@ const skew = 2 * time.Millisecond
 func Check(h *History, w World) *Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := &check{Report: &Report{}, History: h, World: w, byKey: map[key][]Op{}, told: map[string]Op{}}
+	c := &check{Report: &Report{Ends: map[string]int{}}, History: h, World: w, byKey: map[key][]Op{}, told: map[string]Op{}}
 	c.count()
 	c.stock()
 	c.promises()
 	c.keys()
 	c.rows()
-	c.paths()
+	c.seen()
+	c.moved()
+	c.acted()
+	c.money()
+	c.releases()
 	if w.Rest > w.Bound {
 		c.broken("I11", "came to rest after %v, may take %v", w.Rest, w.Bound)
 	}
@@ -233,51 +240,25 @@ func (c *check) askedInVain(row Row) bool {
 	})
 }
 
-// next are the legal moves of an order.
-var next = map[string][]string{
-	"queued":    {"unpaid", "failed"},
-	"unpaid":    {"paid", "closed"},
-	"paid":      {"used", "refunding"},
-	"used":      {"paid"}, // a redemption taken back
-	"refunding": {"refunded"},
-}
-
-// reachable reports whether an order may go from one state to another, over others that nobody saw.
-func reachable(from, to string) bool {
-	seen := map[string]bool{}
-	var walk func(string) bool
-	walk = func(s string) bool {
-		if s == to {
-			return true
-		}
-		if seen[s] {
-			return false
-		}
-		seen[s] = true
-		return slices.ContainsFunc(next[s], walk)
-	}
-	return walk(from)
-}
-
-// paths checks what was seen of each order along the way, up to its row (I3, I6).
-func (c *check) paths() {
-	last := map[string]string{}
-	step := func(id, status string) {
-		if from, ok := last[id]; ok && !reachable(from, status) {
-			c.broken("I3", "order %s was seen as %s and then as %s", id, from, status)
-		}
-		last[id] = status
-	}
+// seen checks what was seen of each order along the way: a part of its history, in its order (I3, I6).
+func (c *check) seen() {
+	reached := map[string]int{} // places in the orders' histories
 	for _, s := range c.sightings {
 		if s.Status == "" {
 			c.broken("I6", "order %s was not found at %s by %s", s.OrderID, s.At.Format(time.StampMilli), s.By)
 			continue
 		}
-		step(s.OrderID, s.Status)
-	}
-	for id := range last {
-		if row, ok := c.Rows[id]; ok {
-			step(id, row.Status)
+		row, ok := c.Rows[s.OrderID]
+		if !ok {
+			continue // lost, which is told elsewhere
 		}
+		states := c.path(row)
+		from := reached[row.ID]
+		i := slices.Index(states[from:], s.Status)
+		if i < 0 {
+			c.broken("I3", "order %s was seen as %s at %s by %s, and was %v from what was seen before on", row.ID, s.Status, s.At.Format(time.StampMilli), s.By, states[from:])
+			continue
+		}
+		reached[row.ID] = from + i
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tandian/internal/kit/store"
 	"tandian/internal/kit/store/storetest"
 	"tandian/test/history"
 )
@@ -17,6 +18,7 @@ func at(ms int) time.Time { return noon.Add(time.Duration(ms) * time.Millisecond
 // record is a history and a world that a test may spoil.
 type record struct {
 	ops       []history.Op
+	acts      []history.Act
 	sightings []history.Sighting
 	samples   []history.Sample
 	history.World
@@ -36,7 +38,7 @@ func honest() *record {
 		return op
 	}
 	row := func(id, user, key, status string, admitted int) history.Row {
-		return history.Row{ID: id, Sale: "1", User: user, RequestID: key, Status: status, AdmittedAt: at(admitted)}
+		return history.Row{ID: id, Sale: "1", User: user, RequestID: key, Status: status, AdmittedAt: at(admitted), PayBefore: at(admitted + 1800_000)}
 	}
 	r := &record{
 		ops: []history.Op{
@@ -55,10 +57,10 @@ func honest() *record {
 		World: history.World{
 			Sales: map[string]history.Sale{"1": {Limit: 1, BeginsAt: noon, EndsAt: at(3600_000), Released: 5, Stock: 1, Gate: 1, Held: 4, AtRest: true}},
 			Rows: map[string]history.Row{
-				"101": row("101", "anna", "a", "paid", 5), "102": row("102", "bert", "b", "unpaid", 110), "103": row("103", "cora", "c", "unpaid", 210),
+				"101": row("101", "anna", "a", "unpaid", 5), "102": row("102", "bert", "b", "unpaid", 110), "103": row("103", "cora", "c", "unpaid", 210),
 				"104": row("104", "dora", "d", "unpaid", 6005), "105": row("105", "dora", "", "failed", 1005), "106": row("106", "fred", "f", "failed", 305),
 			},
-			Shown: map[string]string{"101": "paid", "102": "unpaid", "104": "unpaid", "106": "failed"},
+			Shown: map[string]string{"101": "unpaid", "102": "unpaid", "104": "unpaid", "106": "failed"},
 			Rest:  time.Second, Bound: 30 * time.Second,
 		},
 	}
@@ -73,6 +75,9 @@ func (r *record) check() *history.Report {
 	h := &history.History{}
 	for _, op := range r.ops {
 		h.Add(op)
+	}
+	for _, a := range r.acts {
+		h.Did(a)
 	}
 	for _, s := range r.sightings {
 		h.See(s)
@@ -157,7 +162,7 @@ func TestAKeyMayMeanAnotherOrderAfterAFailure(t *testing.T) {
 	again := r.ops[7]
 	again.Start, again.End, again.OrderID = at(8000), at(8010), "107"
 	r.ops = append(r.ops, again)
-	r.Rows["107"] = history.Row{ID: "107", Sale: "1", User: "fred", RequestID: "f", Status: "unpaid", AdmittedAt: at(8005)}
+	r.Rows["107"] = history.Row{ID: "107", Sale: "1", User: "fred", RequestID: "f", Status: "unpaid", AdmittedAt: at(8005), PayBefore: at(1808_005)}
 	r.Shown["107"] = "unpaid"
 	r.Sales["1"] = history.Sale{Limit: 1, BeginsAt: noon, EndsAt: at(3600_000), Released: 5, Stock: 0, Gate: 0, Held: 5, AtRest: true}
 	if got := r.check(); len(got.Violations) > 0 {
@@ -200,9 +205,17 @@ func TestReadSale(t *testing.T) {
 	for _, stmt := range []string{
 		`INSERT INTO sale (id, voucher_id, stock, stock_released, begins_at, ends_at, limit_per_user, created_at, updated_at) VALUES (4, 7, 3, 5, 1700000000000, 1700000001500, 2, 1, 1)`,
 		`INSERT INTO orders (id, sale_id, voucher_id, user_id, slot, request_id, status, amount, admitted_at, pay_before, created_at, updated_at)
-			VALUES (658000000000000001, 4, 7, 9, 0, 'key-00000001', 1, 4750, 1700000000001, 1700000001000, 1, 1)`,
+			VALUES (658000000000000001, 4, 7, 9, 0, 'key-00000001', 2, 4750, 1700000000001, 1700000001000, 1, 1)`,
 		`INSERT INTO orders (id, sale_id, voucher_id, user_id, status, reason, amount, admitted_at, pay_before, created_at, updated_at)
 			VALUES (658000000000000002, 4, 7, 9, 7, 'refused', 4750, 1700000000002, 1700000001000, 1, 1)`,
+		`INSERT INTO order_move (order_id, from_status, to_status, reason, actor, at) VALUES (658000000000000001, 1, 2, 'r', '9', 1700000000500)`,
+		`INSERT INTO payment (id, order_id, provider, amount, status, trade_no, paid_at, created_at, updated_at) VALUES
+			(31, 658000000000000001, 'sandbox', 4750, 2, 't1', 1700000000400, 1, 1), (32, 658000000000000001, 'sandbox', 4750, 1, '', NULL, 1, 1)`,
+		`INSERT INTO refund (id, order_id, payment_id, amount, reason, status, next_at, created_at, updated_at) VALUES
+			(41, 658000000000000001, 31, 4750, 'late', 2, 1, 1, 1), (42, 658000000000000001, 32, 4750, 'late', 1, 1, 1, 1)`,
+		`INSERT INTO sandbox_trade (trade_no, payment_id, amount, status, paid_at, expires_at, created_at, updated_at) VALUES
+			('t1', 31, 4750, 2, 1700000000400, 1, 1, 1), ('t2', 32, 4750, 1, 4000000000000, 1, 1, 1)`,
+		`INSERT INTO sandbox_refund (refund_id, trade_no, amount, status, created_at, updated_at) VALUES (41, 't1', 4750, 2, 1, 1), (42, 't2', 4750, 1, 1, 1)`,
 	} {
 		if _, err := db.Write.Exec(stmt); err != nil {
 			t.Fatal(err)
@@ -212,16 +225,30 @@ func TestReadSale(t *testing.T) {
 	if err := w.ReadSale(t.Context(), db, "4"); err != nil {
 		t.Fatal(err)
 	}
+	ms := func(ms int64) time.Time { return store.Time(ms) }
 	s, rows := w.Sales["4"], w.Rows
 	if s.Limit != 2 || s.Released != 5 || s.Stock != 3 || s.EndsAt.Sub(s.BeginsAt) != 1500*time.Millisecond || len(rows) != 2 {
 		t.Fatalf("%+v", w)
 	}
 	want := []history.Row{
-		{ID: "658000000000000001", Sale: "4", User: "9", RequestID: "key-00000001", Status: "unpaid", AdmittedAt: rows["658000000000000001"].AdmittedAt},
-		{ID: "658000000000000002", Sale: "4", User: "9", Status: "failed", Reason: "refused", AdmittedAt: rows["658000000000000002"].AdmittedAt},
+		{ID: "658000000000000001", Sale: "4", User: "9", RequestID: "key-00000001", Status: "paid", Amount: 4750, AdmittedAt: ms(1700000000001), PayBefore: ms(1700000001000)},
+		{ID: "658000000000000002", Sale: "4", User: "9", Status: "failed", Reason: "refused", Amount: 4750, AdmittedAt: ms(1700000000002), PayBefore: ms(1700000001000)},
 	}
-	if got := []history.Row{rows["658000000000000001"], rows["658000000000000002"]}; !slices.Equal(got, want) || got[0].AdmittedAt.UnixMilli() != 1700000000001 {
+	if got := []history.Row{rows["658000000000000001"], rows["658000000000000002"]}; !slices.Equal(got, want) {
 		t.Fatalf("%+v", got)
+	}
+	if got := w.Moves["658000000000000001"]; len(w.Moves) != 1 || !slices.Equal(got, []history.Move{{From: "unpaid", To: "paid", Reason: "r", By: "9", At: ms(1700000000500)}}) {
+		t.Errorf("%+v", w.Moves)
+	}
+	if got := w.Payments["31"]; len(w.Payments) != 2 || got != (history.Payment{ID: "31", OrderID: "658000000000000001", Amount: 4750, Captured: true, PaidAt: ms(1700000000400)}) || w.Payments["32"].Captured {
+		t.Errorf("%+v", w.Payments)
+	}
+	if !slices.Equal(w.Paybacks, []history.Payback{{ID: "41", PaymentID: "31", Amount: 4750, Done: true}, {ID: "42", PaymentID: "32", Amount: 4750}}) {
+		t.Errorf("%+v", w.Paybacks)
+	}
+	future := history.Trade{Amount: 4750} // its money is on its way
+	if len(w.Trades) != 2 || w.Trades["31"] != (history.Trade{Paid: true, Amount: 4750, Back: 4750}) || w.Trades["32"] != future {
+		t.Errorf("%+v", w.Trades)
 	}
 	if err := w.ReadSale(t.Context(), db, "5"); err == nil {
 		t.Fatal("there is no sale 5")

@@ -68,12 +68,14 @@ type Sample struct {
 	Sale                  string
 	At                    time.Time
 	Released, Live, Stock int64
+	Releases              []string // orders whose unit the gate has yet to take back
 }
 
 // History is a record. It may be written concurrently.
 type History struct {
 	mu        sync.Mutex
 	ops       []Op       // guarded by mu
+	acts      []Act      // guarded by mu
 	sightings []Sighting // guarded by mu, by time for each order
 	samples   []Sample   // guarded by mu
 }
@@ -83,6 +85,13 @@ func (h *History) Add(op Op) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ops = append(h.ops, op)
+}
+
+// Did records an act that has ended.
+func (h *History) Did(a Act) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.acts = append(h.acts, a)
 }
 
 // See records a status answer. Answers about one order are added in the order in which they were asked for.
@@ -104,6 +113,13 @@ func (h *History) Ops() []Op {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.ops)
+}
+
+// Acts returns a copy of what has been done so far.
+func (h *History) Acts() []Act {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.acts)
 }
 
 // Told lists the orders that were told to a user, each once, by the time of the first answer.
