@@ -240,19 +240,30 @@ func TestDeadLettersWaitUntilTheyAreKept(t *testing.T) {
 	}
 }
 
-// What nobody ever answers is given up by the server, and even that ends as a dead letter of its topic.
+// What nobody ever answers is given up by the server, and even that ends as a dead letter of its topic; also if it has
+// waited in a delay queue before, as every pay check has.
 func TestEndlessRequeueEndsAsADeadLetter(t *testing.T) {
-	url := shared(t)
-	g := newGrave()
-	b := open(t, options(url, topology(t, url), g))
-	accepted(t, b, "m")
-	var deliveries atomic.Int64
-	handle(t, b, queue.Batch{Max: 1}, func(queue.Message) queue.Verdict { deliveries.Add(1); return queue.Requeue() })
-	if d := g.wait(t, 1)[0]; d.topic != "a" || d.message.ID != "m" || !strings.Contains(d.reason, "delivery_limit") {
-		t.Fatalf("%+v", d)
-	}
-	if n := deliveries.Load(); n <= 20 {
-		t.Fatalf("given up after %d deliveries", n)
+	for name, waited := range map[string]bool{"at once": false, "after a pause": true} {
+		t.Run(name, func(t *testing.T) {
+			url := shared(t)
+			g := newGrave()
+			b := open(t, options(url, topology(t, url), g))
+			accepted(t, b, "m")
+			var deliveries atomic.Int64
+			handle(t, b, queue.Batch{Max: 1}, func(m queue.Message) queue.Verdict {
+				if waited && m.Attempts == 0 {
+					return queue.Retry(time.Millisecond, errors.New("not yet"))
+				}
+				deliveries.Add(1)
+				return queue.Requeue()
+			})
+			if d := g.wait(t, 1)[0]; d.topic != "a" || d.message.ID != "m" || !strings.Contains(d.reason, "delivery_limit") {
+				t.Fatalf("%+v", d)
+			}
+			if n := deliveries.Load(); n <= 20 {
+				t.Fatalf("given up after %d deliveries", n)
+			}
+		})
 	}
 }
 

@@ -81,11 +81,10 @@ func (b *Broker) autopsy(d *amqp.Delivery) (topic string, m queue.Message, reaso
 	topic, _ = d.Headers[headerTopic].(string)
 	why, _ := d.Headers[headerReason].(string)
 	if why == "" {
-		from, _ := d.Headers["x-first-death-queue"].(string)
+		from, died := lastDeath(d.Headers)
 		if r, ok := b.Topology.route(func(r Route) bool { return r.Queue == from }); ok {
 			topic = r.Topic
 		}
-		died, _ := d.Headers["x-first-death-reason"].(string)
 		why = fmt.Sprintf("the server gave up: %s", died)
 	}
 	m, _, err := b.seal.open(topic, d)
@@ -93,4 +92,17 @@ func (b *Broker) autopsy(d *amqp.Delivery) (topic string, m queue.Message, reaso
 		return topic, m, err
 	}
 	return topic, m, errors.New(why)
+}
+
+// lastDeath tells where and why the server gave a message up. Its first death is another one if it has ever waited: to
+// leave a delay queue is to die there.
+func lastDeath(headers amqp.Table) (queue, reason string) {
+	deaths, _ := headers["x-death"].([]any)
+	if len(deaths) == 0 {
+		return "", ""
+	}
+	last, _ := deaths[0].(amqp.Table) // the latest comes first
+	queue, _ = last["queue"].(string)
+	reason, _ = last["reason"].(string)
+	return queue, reason
 }
