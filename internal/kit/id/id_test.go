@@ -3,7 +3,9 @@ package id
 import (
 	"context"
 	"encoding/json"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -60,6 +62,37 @@ func TestSequenceUniqueWhateverTheClock(t *testing.T) {
 				t.Fatalf("id %d: seen %v, err %v", v, seen[v], err)
 			}
 			seen[v] = true
+		}
+	})
+}
+
+// F26: callers don't stand one behind the other before a ledger that gives no answer.
+func TestSequenceWaitsForNobodyLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := true
+		s := &Sequence{Size: 10, Now: time.Now, Lease: func(ctx context.Context, n, now int64) (Block, error) {
+			if silent {
+				<-ctx.Done()
+				return Block{}, ctx.Err()
+			}
+			return Block{From: 1, N: n, Floor: now}, nil
+		}}
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				if v, err := s.Next(t.Context()); err == nil {
+					t.Error(v)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(began); took > 2*leaseTimeout {
+			t.Errorf("the last has waited for %v", took)
+		}
+		silent = false
+		if _, err := s.Next(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

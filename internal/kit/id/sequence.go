@@ -2,6 +2,7 @@ package id
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -30,17 +31,28 @@ type Sequence struct {
 	Now   func() time.Time
 	Size  int64 // numbers per lease; what a crash wastes
 
-	mu    sync.Mutex
-	block Block // guarded by mu
-	last  int64 // guarded by mu: the latest second used
+	once  sync.Once
+	turn  chan struct{} // holds whoever draws; made by once
+	block Block         // guarded by turn
+	last  int64         // guarded by turn: the latest second used
 }
 
-// Next draws one id. It returns the lease's error when a block is due and can't be had.
+// leaseTimeout is for how long a caller waits, for his turn or for a block. Without it callers would stand one behind the
+// other before a ledger that gives no answer.
+const leaseTimeout = 2 * time.Second
+
+var errBusy = errors.New("nobody has got numbers in time")
+
+// Next draws one id. It returns an error when a block is due and can't be had soon.
 func (s *Sequence) Next(ctx context.Context) (ID, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.enter(ctx); err != nil {
+		return 0, fmt.Errorf("lease ids: %w", err)
+	}
+	defer func() { <-s.turn }()
 	now := s.Now().Unix()
 	if s.block.N == 0 {
+		ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
+		defer cancel()
 		b, err := s.Lease(ctx, s.Size, now)
 		if err != nil {
 			return 0, fmt.Errorf("lease ids: %w", err)
@@ -52,6 +64,26 @@ func (s *Sequence) Next(ctx context.Context) (ID, error) {
 	s.block.From++
 	s.block.N--
 	return ID((s.last-epoch)<<32 | n&(1<<32-1)), nil
+}
+
+// enter waits for the turn.
+func (s *Sequence) enter(ctx context.Context) error {
+	s.once.Do(func() { s.turn = make(chan struct{}, 1) })
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	default: // nearly always for a moment only
+	}
+	timeout := time.NewTimer(leaseTimeout)
+	defer timeout.Stop()
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timeout.C:
+		return errBusy
+	}
 }
 
 // Time returns the second that an id drawn by Sequence carries.
