@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"tandian/internal/kit/failpoint"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/store"
 )
@@ -40,11 +41,15 @@ type Closer struct {
 // for another turn, within closeGrace, and hold up no other.
 func (c *Closer) Turn(ctx context.Context) error {
 	now := c.Now()
+	until := store.Millis(now)
+	if failpoint.On(failpoint.CloseEarly) {
+		until += time.Second.Milliseconds()
+	}
 	asking, stop := context.WithTimeout(ctx, askBudget)
 	defer stop()
 	var after Order
 	for {
-		due, err := findDue(ctx, c.DB.Read, store.Millis(now), after, atOnce)
+		due, err := findDue(ctx, c.DB.Read, until, after, atOnce)
 		if err != nil {
 			return fmt.Errorf("read overdue orders: %w", err)
 		}
@@ -72,18 +77,21 @@ func findDue(ctx context.Context, q store.Querier, now int64, after Order, limit
 
 // closeDue closes orders whose deadline lies at now or before; asking bounds what providers are asked.
 func (c *Closer) closeDue(ctx, asking context.Context, due []Order, now time.Time) error {
-	answers := c.ask(due, func(o Order) (bool, error) { return c.Payments.CloseOpen(asking, o.ID) })
+	answers, err := c.ask(ctx, due, func(orderID id.ID) (bool, error) { return c.Payments.CloseOpen(asking, orderID) })
+	if err != nil {
+		return err
+	}
 	ready := due[:0:0]
-	for i, o := range due {
-		switch {
-		case answers[i].err == nil && !answers[i].paid:
+	for _, o := range due {
+		switch a := answers[o.ID]; {
+		case a.err == nil && !a.paid:
 			ready = append(ready, o)
-		case answers[i].err != nil && !now.Before(store.Time(o.PayBefore).Add(closeGrace)):
-			c.Log.WarnContext(ctx, "closed although it isn't known whether money is on its way; it will be refunded", "order", o.ID, "err", answers[i].err)
+		case a.err != nil && !now.Before(store.Time(o.PayBefore).Add(closeGrace)):
+			c.Log.WarnContext(ctx, "closed although it isn't known whether money is on its way; it will be refunded", "order", o.ID, "err", a.err)
 			ready = append(ready, o)
 		}
 	}
-	_, err := c.close(ctx, ready, ReasonTimeout, System)
+	_, err = c.close(ctx, ready, ReasonTimeout, System)
 	return err
 }
 
@@ -92,23 +100,40 @@ type answer struct {
 	err  error
 }
 
-// ask asks about each order's payments, some at a time.
-func (c *Closer) ask(orders []Order, about func(Order) (paid bool, err error)) []answer {
-	answers := make([]answer, len(orders))
+// ask asks about the payments of those orders that have an open attempt, some at a time. The others are not in the
+// answers, and cost one query together.
+func (c *Closer) ask(ctx context.Context, orders []Order, about func(orderID id.ID) (paid bool, err error)) (map[id.ID]answer, error) {
 	if c.Payments == nil {
-		return answers
+		return nil, nil
 	}
+	open, err := c.Payments.WithOpen(ctx, idsOf(orders))
+	if err != nil {
+		return nil, fmt.Errorf("read open payments: %w", err)
+	}
+	var mu sync.Mutex
+	answers := make(map[id.ID]answer, len(open)) // guarded by mu
 	var asking sync.WaitGroup
 	room := make(chan struct{}, askAtOnce)
-	for i, o := range orders {
+	for _, orderID := range open {
 		room <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-room }()
-			answers[i].paid, answers[i].err = about(o)
+			paid, err := about(orderID)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[orderID] = answer{paid, err}
 		})
 	}
 	asking.Wait()
-	return answers
+	return answers, nil
+}
+
+func idsOf(orders []Order) []id.ID {
+	ids := make([]id.ID, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ID
+	}
+	return ids
 }
 
 // Close closes one order, whatever its deadline, and reports whether it did: false = the order isn't unpaid (any more).
@@ -146,11 +171,7 @@ func (c *Closer) close(ctx context.Context, orders []Order, reason string, by Ac
 	if err != nil {
 		return nil, fmt.Errorf("close %d orders: %w", len(orders), err)
 	}
-	ids := make([]id.ID, len(closed))
-	for i, o := range closed {
-		ids[i] = o.ID
-	}
-	c.Closed(ids)
+	c.Closed(idsOf(closed))
 	c.Ended()
 	return closed, nil
 }

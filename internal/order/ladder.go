@@ -84,15 +84,18 @@ func (k *Checker) Handle(ctx context.Context, batch []queue.Message) []queue.Ver
 
 func (k *Checker) look(ctx, asking context.Context, c check) error {
 	now := k.Now()
-	reached, err := checksOf(ctx, k.DB.Read, c.OrderIDs)
-	if err != nil {
-		return fmt.Errorf("read pay_check: %w", err)
-	}
 	var unpaid []Order
-	err = k.DB.Read.NewSelect().Model(&unpaid).Column("id", "sale_id", "pay_before").
+	err := k.DB.Read.NewSelect().Model(&unpaid).Column("id", "sale_id", "pay_before").
 		Where("id IN (?) AND status = ?", bun.List(c.OrderIDs), Unpaid).Order("id").Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("read orders: %w", err)
+	}
+	if len(unpaid) == 0 {
+		return nil
+	}
+	reached, err := checksOf(ctx, k.DB.Read, idsOf(unpaid))
+	if err != nil {
+		return fmt.Errorf("read pay_check: %w", err)
 	}
 	var due, open []Order
 	for _, o := range unpaid {
@@ -111,9 +114,13 @@ func (k *Checker) look(ctx, asking context.Context, c check) error {
 	if len(open) == 0 {
 		return nil
 	}
-	for i, a := range k.ask(open, func(o Order) (bool, error) { return false, k.Payments.AskOpen(asking, o.ID) }) {
+	answers, err := k.ask(ctx, open, func(orderID id.ID) (bool, error) { return false, k.Payments.AskOpen(asking, orderID) })
+	if err != nil {
+		return err
+	}
+	for orderID, a := range answers {
 		if a.err != nil {
-			k.Log.DebugContext(ctx, "a provider didn't answer a check", "order", open[i].ID, "err", a.err)
+			k.Log.DebugContext(ctx, "a provider didn't answer a check", "order", orderID, "err", a.err)
 		}
 	}
 	return k.climb(ctx, c, open, reached, now)
@@ -122,13 +129,12 @@ func (k *Checker) look(ctx, asking context.Context, c check) error {
 // climb sends the next check of the orders and notes this one as done. In this order: a crash in between repeats the
 // check, and the next one comes twice and is noticed by its index.
 func (k *Checker) climb(ctx context.Context, c check, open []Order, reached map[id.ID]int, now time.Time) error {
-	next := check{Version: messageVersion, MsgID: c.MsgID, CheckIndex: c.CheckIndex + 1}
+	next := check{Version: messageVersion, MsgID: c.MsgID, OrderIDs: idsOf(open), CheckIndex: c.CheckIndex + 1}
 	pause := time.Duration(1<<63 - 1)
 	if next.CheckIndex < len(rungs) {
 		pause = rungs[next.CheckIndex]
 	}
 	for _, o := range open {
-		next.OrderIDs = append(next.OrderIDs, o.ID)
 		pause = min(pause, store.Time(o.PayBefore).Sub(now))
 	}
 	if err := next.publish(ctx, k.Broker, pause); err != nil {

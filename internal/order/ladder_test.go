@@ -68,6 +68,7 @@ func TestLadder(t *testing.T) {
 			got, err := c.sales.Grab(t.Context(), user+1, c.sale, "key-of-buyer")
 			must(t, err)
 			ids = append(ids, got)
+			c.till.set(got, open)
 		}
 		c.write(t)
 		must(t, c.forwarder.Turn(t.Context()))

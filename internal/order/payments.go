@@ -9,6 +9,9 @@ import (
 
 // Payments is what orders need to know of money. The arrow order → payment is forbidden, so payment fits itself to this.
 type Payments interface {
+	// WithOpen returns those of the orders that have an open attempt to be paid: hardly any of many, and only about these is
+	// there anything to ask.
+	WithOpen(ctx context.Context, orders []id.ID) ([]id.ID, error)
 	// CloseOpen closes the open payment attempts of an order at their providers, so that they take no money any more.
 	// paid = a provider says that one is paid, and that has been applied: look at the order again. An error means that a
 	// provider's answer isn't known.

@@ -72,6 +72,17 @@ func (p *till) settle(ctx context.Context, orderID id.ID, closing bool) (bool, e
 	return false, nil
 }
 
+func (p *till) WithOpen(_ context.Context, orders []id.ID) (with []id.ID, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range orders {
+		if p.attempts[o] != none {
+			with = append(with, o)
+		}
+	}
+	return with, nil
+}
+
 func (p *till) CloseOpen(ctx context.Context, orderID id.ID) (bool, error) {
 	return p.settle(ctx, orderID, true)
 }

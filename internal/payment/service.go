@@ -132,6 +132,11 @@ func (s *Service) query(ctx context.Context, p *Payment) (Trade, error) {
 	return t, err
 }
 
+// WithOpen implements order.Payments.
+func (s *Service) WithOpen(ctx context.Context, orders []id.ID) ([]id.ID, error) {
+	return findWithOpen(ctx, s.DB.Read, orders)
+}
+
 // CloseOpen implements order.Payments.
 func (s *Service) CloseOpen(ctx context.Context, orderID id.ID) (paid bool, err error) {
 	open, err := findOpen(ctx, s.DB, s.DB.Read, orderID)

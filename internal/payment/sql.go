@@ -34,6 +34,13 @@ func findOpen(ctx context.Context, db *store.DB, q store.Querier, orderID id.ID)
 	return list, err
 }
 
+// findWithOpen returns those of the orders that have an open attempt.
+func findWithOpen(ctx context.Context, q store.Querier, orders []id.ID) (list []id.ID, err error) {
+	// The plus keeps SQLite from the index of the status, in which it would read all open attempts there are.
+	err = q.NewRaw(`SELECT DISTINCT order_id FROM payment WHERE order_id IN (?) AND +status = 1`, bun.List(orders)).Scan(ctx, &list)
+	return list, err
+}
+
 // findForgotten returns open attempts of orders that don't wait for money any more, those first that were looked at the
 // longest ago.
 func findForgotten(ctx context.Context, db *store.DB, q store.Querier, before int64, limit int) (list []Payment, err error) {
