@@ -61,7 +61,7 @@ func newFleet(t *testing.T) *fleet {
 	f := &fleet{t: t, server: kvtest.Start(t), clock: newClock()}
 	f.a = f.instance()
 	f.b = f.instance(func(o *account.Options) { o.DB = f.a.db })
-	f.a.db.Read.AddQueryHook(counter{&f.reads})
+	f.a.db.Read = f.a.db.Read.WithQueryHook(counter{&f.reads})
 	return f
 }
 

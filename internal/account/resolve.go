@@ -28,15 +28,6 @@ type hash [sha256.Size]byte
 
 func (h hash) String() string { return hex.EncodeToString(h[:]) }
 
-// parseHash is the inverse of String.
-func parseHash(s string) (h hash, ok bool) {
-	if len(s) != 2*len(h) {
-		return h, false
-	}
-	_, err := hex.Decode(h[:], []byte(s))
-	return h, err == nil
-}
-
 // session is a record as Resolve remembers it.
 type session struct {
 	id       string

@@ -24,7 +24,6 @@ type operated struct {
 	launch func(args ...string) *server
 	db     *store.DB
 	flags  []string
-	token  string
 }
 
 // onOperated runs a test in both modes, on each queue. The first server writes no orders: its consumer is stopped. Nothing is sent again

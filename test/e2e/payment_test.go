@@ -36,6 +36,7 @@ func TestBuyPayRefund(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, binary(t, ""), dir, "--demo")
 	operator, token := s.signIn(t, operatorPhone), s.signIn(t, shopperPhone)
+	waitForJournal(t, dir, 2)
 	bought := s.grabOne(t, operator, token)
 	address := s.toCashier(t, token, bought)
 	if page := s.must(t, 200, "GET", address, "", "", "Accept-Language", "en"); !strings.Contains(page.Text, "Pay now") || !strings.Contains(page.Header.Get("Content-Security-Policy"), "default-src 'none'") {

@@ -268,7 +268,7 @@ func TestPort(t *testing.T) {
 		if trade, err := c.Query(t.Context(), 7); err != nil || trade.State != payment.TradeAbsent {
 			t.Error(trade, err)
 		}
-		if c.trade(t, 7) != c.trade(t, 7) {
+		if first, again := c.trade(t, 7), c.trade(t, 7); first != again {
 			t.Error("another trade for the same payment")
 		}
 		if trade, err := c.Close(t.Context(), 7); err != nil || trade.State != payment.TradeClosed {
