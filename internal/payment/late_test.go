@@ -227,13 +227,14 @@ func TestCashierAgainstClose(t *testing.T) {
 	})
 }
 
-// F44: late money, and another buyer's grab of the unit that the close gave back: the unit is sold once.
-func TestLateMoneyAgainstTheNextBuyer(t *testing.T) {
+// F44: late money, and another buyer's grab of the unit that the close gave back, at the same instant: the unit is sold
+// once, to him.
+func TestRaceLateMoneyNextBuyer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		w := newTill(t, db, 1)
 		holder := id.ID(1000)
 		o := w.buy(t, holder)
-		for round := range rounds(db, 300) {
+		for round := range rounds(db, 1000) {
 			p := w.begin(t, holder, o)
 			exec(t, db, `UPDATE sandbox_trade SET status = 2, paid_at = ? WHERE payment_id = ?`, w.ms.Load()+payWindow.Milliseconds(), int64(p.ID))
 			w.advance(payWindow)

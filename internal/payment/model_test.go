@@ -1,6 +1,7 @@
 package payment_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +39,10 @@ func TestMoneyIsConserved(t *testing.T) {
 			var orders []id.ID
 			var payments []id.ID
 			owner := map[id.ID]id.ID{}
+			var drawing sync.Mutex // several are asked at once
 			lost := func(string) (bool, bool) {
+				drawing.Lock()
+				defer drawing.Unlock()
 				return rapid.IntRange(0, 3).Draw(rt, "lost") == 0, rapid.IntRange(0, 3).Draw(rt, "unheard") == 0
 			}
 			one := func(of []id.ID) id.ID {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"tandian/internal/kit/failpoint"
 	"tandian/internal/kit/store"
 )
 
@@ -47,6 +48,7 @@ func (s *Service) Notify(ctx context.Context, provider string, header http.Heade
 		s.Metrics.notices.WithLabelValues("waiting").Inc()
 		return nil
 	}
+	failpoint.Pass(failpoint.BeforeCapture)
 	if err := s.applyNotice(ctx, provider, &n, p); err != nil {
 		s.Log.WarnContext(ctx, "notification stored, to be applied later", "payment", p.ID, "err", err)
 	}

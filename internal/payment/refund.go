@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"tandian/internal/kit/audit"
+	"tandian/internal/kit/failpoint"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/identity"
 	"tandian/internal/kit/store"
@@ -23,7 +25,8 @@ func (s *Service) Refund(ctx context.Context, orderID id.ID, reason string, by o
 const maxWords = 200 // characters of a wish for a refund
 
 // Wish refunds an order at the wish of its buyer or of an operator, and returns it as it stands then. Asking again while
-// it is on its way changes nothing; a refund that the provider has refused is sent once more if an operator asks. It returns order.ErrNotFound, order.ErrUnknown or ErrNotRefundable.
+// it is on its way changes nothing; a refund that the provider has refused is sent once more if an operator asks. It
+// returns order.ErrNotFound, order.ErrUnknown or ErrNotRefundable.
 func (s *Service) Wish(ctx context.Context, user *identity.User, orderID id.ID, words string) (*order.View, error) {
 	find := func() (*order.View, error) { return s.Orders.Find(ctx, user.ID, orderID) }
 	if user.Has(identity.Operator) {
@@ -42,6 +45,9 @@ func (s *Service) Wish(ctx context.Context, user *identity.User, orderID id.ID, 
 	if err == nil && !moved && user.Has(identity.Operator) {
 		moved, err = s.sendAgain(ctx, orderID, act)
 	}
+	if errors.Is(err, store.ErrCommitUnknown) {
+		err = order.ErrUnknown.With(err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +57,8 @@ func (s *Service) Wish(ctx context.Context, user *identity.User, orderID id.ID, 
 	return v, err
 }
 
-// refund moves a paid order to refunding and asks for its money back, in one transaction with the line in the audit log. false = the order isn't paid (any more), and nothing has changed.
+// refund moves a paid order to refunding and asks for its money back, in one transaction with the line in the audit log.
+// false = the order isn't paid (any more), and nothing has changed.
 func (s *Service) refund(ctx context.Context, orderID id.ID, reason string, by order.Actor, act *audit.Entry) (moved bool, err error) {
 	now := store.Millis(s.Now())
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -120,30 +127,58 @@ func pauseAfter(attempts int64) time.Duration {
 	return min(firstPause<<min(attempts, 20), longPause)
 }
 
+// sendAtOnce is how many refunds a turn waits for at the same time.
+const sendAtOnce = 8
+
 // SendRefunds is a worker's turn: it asks the providers for the refunds that are due, each with its own id, until they
 // have answered. One that isn't answered holds up no other.
 func (s *Service) SendRefunds(ctx context.Context) error {
 	var failed error
 	for {
-		now := store.Millis(s.Now())
-		due, err := findDueRefunds(ctx, s.DB, s.DB.Read, now, atOnce)
+		due, err := findDueRefunds(ctx, s.DB, s.DB.Read, store.Millis(s.Now()), atOnce)
 		if err != nil {
 			return errors.Join(failed, fmt.Errorf("read refund: %w", err))
 		}
-		for i := range due {
-			r := &due[i]
-			mine, err := claimRefund(ctx, s.DB.Write, r, store.Millis(s.Now().Add(pauseAfter(r.Attempts))), now)
-			if err == nil && mine {
-				err = s.send(ctx, r)
-			}
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("refund %d: %w", r.ID, err))
-			}
-		}
-		if len(due) < atOnce || ctx.Err() != nil {
+		claimed, err := s.sendAll(ctx, due)
+		failed = errors.Join(failed, err)
+		// What nobody could claim is still due: another look would find the same, at once and for ever.
+		if len(due) < atOnce || claimed == 0 || ctx.Err() != nil {
 			return failed
 		}
 	}
+}
+
+// sendAll claims refunds and asks for those, some at a time.
+func (s *Service) sendAll(ctx context.Context, due []Refund) (claimed int, failed error) {
+	var mu sync.Mutex // guards claimed and failed
+	var sending sync.WaitGroup
+	room := make(chan struct{}, sendAtOnce)
+	for i := range due {
+		room <- struct{}{}
+		sending.Go(func() {
+			defer func() { <-room }()
+			mine, err := s.claim(ctx, &due[i])
+			if err == nil && mine {
+				err = s.send(ctx, &due[i])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if mine {
+				claimed++
+			}
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("refund %d: %w", due[i].ID, err))
+			}
+		})
+	}
+	sending.Wait()
+	return claimed, failed
+}
+
+// claim takes a refund for one attempt; false = another instance was first.
+func (s *Service) claim(ctx context.Context, r *Refund) (bool, error) {
+	now := s.Now()
+	return claimRefund(ctx, s.DB.Write, r, store.Millis(now.Add(pauseAfter(r.Attempts))), store.Millis(now))
 }
 
 // send asks for one refund and applies the answer.
@@ -169,7 +204,10 @@ func (s *Service) send(ctx context.Context, r *Refund) error {
 	}
 	switch state {
 	case RefundDone:
-		return s.refundDone(ctx, r)
+		if failpoint.On(failpoint.RefundTwice) {
+			_, err = s.providers[p.Provider].Refund(ctx, RefundRequest{RefundID: r.ID + 1<<40, PaymentID: p.ID, TradeNo: p.TradeNo, Amount: r.Amount, Reason: r.Reason})
+		}
+		return errors.Join(err, s.refundDone(ctx, r))
 	case RefundRefused:
 		return s.refundRefused(ctx, r)
 	}

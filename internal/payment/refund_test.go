@@ -289,13 +289,95 @@ func TestRefundAnsweredTwice(t *testing.T) {
 		if !nested {
 			nested = true
 			w.advance(10 * time.Second)
-			must(t, w.payments.SendRefunds(t.Context()))
+			if err := w.payments.SendRefunds(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	w.provider.refs.Store(&slow)
 	must(t, w.payments.SendRefunds(t.Context()))
 	if n := w.counted(t, "tandian_refunds_total", "done"); n != 1 || w.status(t, o) != order.Refunded {
 		t.Error(n, w.status(t, o))
+	}
+	w.conserved(t)
+}
+
+// F49: a refund that the provider thinks about holds up no other.
+func TestRefundsWaitBesideEachOther(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 2)
+	orders := []id.ID{w.paid(t, buyer, ""), w.paid(t, 101, "")}
+	for i, o := range orders {
+		if moved, err := w.payments.Refund(t.Context(), o, order.ReasonBuyer, order.ByUser(buyer+id.ID(i))); err != nil || !moved {
+			t.Fatal(moved, err)
+		}
+	}
+	first := idOf(w.number(t, `SELECT payment_id FROM refund ORDER BY id LIMIT 1`))
+	second := make(chan struct{})
+	thinking := func(r payment.RefundRequest) {
+		if r.PaymentID != first {
+			close(second)
+			return
+		}
+		select {
+		case <-second:
+		case <-time.After(10 * time.Second):
+			t.Error("the second waits for the first")
+		}
+	}
+	w.provider.refs.Store(&thinking)
+	must(t, w.payments.SendRefunds(t.Context()))
+	for _, o := range orders {
+		if got := w.status(t, o); got != order.Refunded {
+			t.Error(got)
+		}
+	}
+	w.conserved(t)
+}
+
+// A database that can be read and not written: a turn says so and ends, however many refunds are due.
+func TestRefundsThatNobodyCanClaim(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	for i := range 150 {
+		exec(t, w.db, `INSERT INTO refund (order_id, payment_id, amount, reason, status, attempts, next_at, created_at, updated_at) VALUES (?, ?, 1, 'late', 1, 0, 1, 1, 1)`, i+1, i+1)
+	}
+	exec(t, w.db, `CREATE TRIGGER readonly BEFORE UPDATE ON refund BEGIN SELECT RAISE(ABORT, 'read-only'); END`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := w.payments.SendRefunds(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
+	}
+}
+
+// Nobody knows whether the wish for a refund was committed: the buyer is told so, not that something is broken.
+func TestRefundOfWhichNobodyKnows(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.paid(t, buyer, "")
+	exec(t, w.db, `CREATE TABLE nobody (id INTEGER PRIMARY KEY)`)
+	exec(t, w.db, `CREATE TABLE wants (id INTEGER REFERENCES nobody (id) DEFERRABLE INITIALLY DEFERRED)`)
+	exec(t, w.db, `CREATE TRIGGER unsure AFTER INSERT ON refund BEGIN INSERT INTO wants VALUES (1); END`) // seen when it is committed
+	if status, answer := w.call(t, buyer, "POST", "/orders/"+o.String()+"/refund", `{}`); status != 503 || answer["code"] != "order.unknown" {
+		t.Error(status, answer)
+	}
+}
+
+// F48: a refund is the whole of what was paid, whatever is asked for.
+func TestPartialRefund(t *testing.T) {
+	w := newTill(t, storetest.SQLite(t), 1)
+	o := w.paid(t, buyer, "")
+	path := "/orders/" + o.String() + "/refund"
+	for _, body := range []string{`{"amount":60}`, `{"amount":-1}`, `{"reason":"r","amount":4750}`, `{"refundId":"1"}`} {
+		if status, answer := w.call(t, buyer, "POST", path, body); status != 422 || answer["code"] != "request.invalid" || w.status(t, o) != order.Paid {
+			t.Errorf("%s: %d %v", body, status, answer)
+		}
+	}
+	for range 2 {
+		if status, answer := w.call(t, buyer, "POST", path, `{}`); status != 202 {
+			t.Error(status, answer)
+		}
+	}
+	w.turns(t)
+	if n := w.number(t, `SELECT SUM(amount) FROM sandbox_refund`); n != price {
+		t.Errorf("%d of %d went back", n, price)
 	}
 	w.conserved(t)
 }
