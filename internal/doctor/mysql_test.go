@@ -123,6 +123,8 @@ func TestMySQLTables(t *testing.T) {
 		{"texts that don't fit", "ALTER TABLE shop CONVERT TO CHARACTER SET latin1",
 			[]want{{"database storage", Failed, "shop.address (latin1), shop.area (latin1), shop.name (latin1) and ", "CONVERT TO CHARACTER SET utf8mb4", false}}},
 		{"without transactions", "ALTER TABLE outbox ENGINE = MyISAM", []want{{"database storage", Failed, "outbox (MyISAM)", "ENGINE = InnoDB", false}}},
+		{"both at once", "ALTER TABLE shop CONVERT TO CHARACTER SET latin1, ENGINE = MyISAM", []want{{"database storage", Failed, "shop (MyISAM)", "ENGINE = InnoDB", false},
+			{"database storage", Failed, "shop.address (latin1)", "CONVERT TO CHARACTER SET utf8mb4", false}}},
 		{"the limit per user is gone", "DROP INDEX orders_slot ON orders", []want{{"database tables", Failed, "missing: orders unique index orders_slot", "backup", false}}},
 		{"it only looks like the limit", "ALTER TABLE orders DROP INDEX orders_slot, ADD INDEX orders_slot (sale_id, user_id, slot)",
 			[]want{{"database tables", Failed, "missing: orders unique index orders_slot", "backup", false}}},

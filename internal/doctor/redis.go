@@ -21,17 +21,18 @@ const redisDialTimeout = 2 * time.Second
 // lie in Redis alone until they are written.
 func Redis(o rueidis.ClientOption, keepsOrders bool, now func() time.Time) Examination {
 	return func(ctx context.Context, r *Report) {
-		// Without what a server may be too old for: its version is to be told.
-		o.DisableCache, o.DisableRetry, o.OnInvalidations = true, true, nil
+		o.DisableRetry, o.OnInvalidations = true, nil
 		o.Dialer = net.Dialer{Timeout: redisDialTimeout}
+		tracking := o
+		o.DisableCache = true // what a server may be too old for: its version is to be told first
 		client, err := rueidis.NewClient(o)
 		if err != nil {
 			r.add(noRedis(err, o))
 			return
 		}
 		defer client.Close()
-		e := &redisExamination{Report: r, client: client, option: o, keepsOrders: keepsOrders, now: now}
-		for _, step := range []func(context.Context) error{e.nodes, e.writes} {
+		e := &redisExamination{Report: r, client: client, tracking: tracking, keepsOrders: keepsOrders, now: now}
+		for _, step := range []func(context.Context) error{e.nodes, e.writes, e.hears, e.rings} {
 			if err := step(ctx); err != nil {
 				r.add(noRedis(err, o))
 				return
@@ -43,7 +44,7 @@ func Redis(o rueidis.ClientOption, keepsOrders bool, now func() time.Time) Exami
 type redisExamination struct {
 	*Report
 	client      rueidis.Client
-	option      rueidis.ClientOption
+	tracking    rueidis.ClientOption // as the product connects: to be told of changes
 	keepsOrders bool
 	now         func() time.Time
 }
@@ -222,4 +223,32 @@ func (e *redisExamination) writes(ctx context.Context) error {
 	e.ok("redis writes", "taken, scripts run")
 	e.clock("redis clock", "Redis's clock", asked, e.now(), time.Unix(parts[0], parts[1]*1000))
 	return nil
+}
+
+// hears connects once more as the product does: what it remembers of sessions and sales it is told the end of.
+func (e *redisExamination) hears(context.Context) error {
+	client, err := rueidis.NewClient(e.tracking)
+	switch {
+	case errors.Is(err, rueidis.ErrNoCache): // what the client makes of any refusal
+		e.fail("redis tracking", "RESP3 or CLIENT TRACKING is refused, so that nobody tells of changes", "give the user all commands (ACL SETUSER … +@all ~* &*), and connect without a proxy in between")
+		return nil
+	case err != nil:
+		return err
+	}
+	client.Close()
+	e.ok("redis tracking", "changes are told")
+	return nil
+}
+
+// rings tries a channel as the queue in Redis uses them: to tell consumers that there is something.
+func (e *redisExamination) rings(ctx context.Context) error {
+	if !e.keepsOrders {
+		return nil
+	}
+	err := e.client.Do(ctx, e.client.B().Publish().Channel("queue:{doctor}:bell").Message("").Build()).Error()
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		e.warn("redis channels", "PUBLISH is refused: orders wait up to a second for their writer", "give the user the channels of the queue (ACL SETUSER … &queue:*)")
+		return nil
+	}
+	return err
 }

@@ -41,6 +41,10 @@ func TestRedis(t *testing.T) {
 		{"a user with a password", []string{"ACL SETUSER seller on >pa55word-4 ~* &* +@all"}, []string{"ACL DELUSER seller"}, as("seller", "pa55word-4"), now, nil},
 		{"a user who may not", []string{"ACL SETUSER reader on >pa55word-5 ~* &* +@all -@write"}, []string{"ACL DELUSER reader"}, as("reader", "pa55word-5"), now,
 			[]want{{"redis", Failed, "NOPERM", "ACL SETUSER", false}}},
+		{"a user who may not ask about the server", []string{"ACL SETUSER blind on >pa55word-7 ~* &* +@all -info"}, []string{"ACL DELUSER blind"}, as("blind", "pa55word-7"), now,
+			[]want{{"redis", Failed, "NOPERM", "ACL SETUSER", false}}},
+		{"a user who isn't told of changes", []string{"ACL SETUSER deaf on >pa55word-8 ~* &* +@all -client|tracking"}, []string{"ACL DELUSER deaf"}, as("deaf", "pa55word-8"), now,
+			[]want{{"redis tracking", Failed, "CLIENT TRACKING", "ACL SETUSER", false}}},
 		{"clocks apart", nil, nil, plain, ahead(3 * time.Second), []want{{"redis clock", Warning, "more than the second", "NTP", false}}},
 		{"clocks far apart", nil, nil, plain, ahead(-10 * time.Second), []want{{"redis clock", Failed, "different moments", "NTP", false}}},
 		{"nobody listens", nil, nil, rueidis.ClientOption{InitAddress: []string{closedPort}}, now, []want{{"redis", Failed, "connection refused", "start the server", true}}},
@@ -51,6 +55,12 @@ func TestRedis(t *testing.T) {
 			expect(t, Redis(tt.option, false, tt.now), tt.want...)
 		})
 	}
+	t.Run("a user without channels", func(t *testing.T) {
+		redisDo(t, plain, "ACL SETUSER mute on >pa55word-9 ~* resetchannels +@all")
+		defer redisDo(t, plain, "ACL DELUSER mute")
+		expect(t, Redis(as("mute", "pa55word-9"), false, now))
+		expect(t, Redis(as("mute", "pa55word-9"), true, now), want{"redis channels", Warning, "wait up to a second", "&queue:*", false})
+	})
 	t.Run("a password that we don't know of", func(t *testing.T) {
 		redisDo(t, plain, "CONFIG SET requirepass pa55word-6")
 		defer redisDo(t, as("", "pa55word-6"), "CONFIG SET requirepass "+"''")

@@ -20,6 +20,11 @@ func SQLite(file string, holder func() (pid string, err error)) Examination {
 			r.ok("database", "%s is in use, and not looked into", file)
 			return
 		}
+		var damaged *store.DamagedError
+		if errors.As(store.CheckSQLite(file), &damaged) { // anything else is the opening's
+			r.fail("database", damaged.What, damaged.Remedy)
+			return
+		}
 		if err := r.sqlite(ctx, file); err != nil {
 			r.fail("database", file+": "+cause(err), "restore it from a backup, or name another folder with --data-dir")
 		}

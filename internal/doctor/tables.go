@@ -179,12 +179,13 @@ func (e *mysqlExamination) storage(ctx context.Context, plan house) error {
 			}
 		}
 	}
-	switch {
-	case weak != nil:
+	if weak != nil {
 		e.fail("database storage", "without transactions: "+some(weak), "ALTER TABLE … ENGINE = InnoDB")
-	case narrow != nil:
+	}
+	if narrow != nil {
 		e.fail("database storage", "columns that can't hold every text: "+some(narrow), "ALTER TABLE … CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
-	default:
+	}
+	if weak == nil && narrow == nil {
 		e.ok("database storage", "InnoDB, utf8mb4")
 	}
 	return nil
