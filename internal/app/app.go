@@ -182,7 +182,7 @@ func (a *App) build() error {
 
 	a.api = api.New(api.Options{Version: apiVersion, Log: a.log, Metrics: a.metrics, Now: c.now, Rand: c.rand,
 		Limiter: limit.New(c.now, limit.Override{Global: cfg.LimitGlobal, IP: cfg.LimitIP, User: cfg.LimitUser}),
-		Resolve: a.operators.resolve(a.accounts.Resolve), ClientIP: clientIP})
+		Resolve: a.operators.resolve(a.accounts.Resolve), ClientIP: clientIP, Away: b.db.IsAway})
 	a.routes()
 	a.handler = a.publicHandler()
 	a.operators.open(a.handler)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,4 +83,71 @@ func TestErrorsDocument(t *testing.T) {
 		t.Fatal("docs/errors.md has lost its mark")
 	}
 	golden(t, path, []byte(head+"<!-- generated -->\n"+table.String()+"\n<!-- end -->\n"))
+}
+
+// The READMEs prove each promise by tests that exist, and both by the same ones.
+func TestReadmesNameTestsThatExist(t *testing.T) {
+	root := filepath.Join("..", "..")
+	proof := regexp.MustCompile("`([a-z/0-9]+)` (Test\\w+(?:, Test\\w+)*)")
+	var named [2][]string
+	for i, file := range []string{"README.md", "README.zh.md"} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range proof.FindAllStringSubmatch(string(text), -1) {
+			for _, test := range strings.Split(m[2], ", ") {
+				named[i] = append(named[i], m[1]+" "+test)
+				if !hasTest(t, root, m[1], test) {
+					t.Errorf("%s: there is no %s in %s", file, test, m[1])
+				}
+			}
+		}
+	}
+	if len(named[0]) < 30 || !slices.Equal(named[0], named[1]) {
+		t.Errorf("the READMEs name different tests:\n%v\n%v", named[0], named[1])
+	}
+}
+
+func hasTest(t *testing.T, root, pkg, test string) bool {
+	t.Helper()
+	if !strings.HasPrefix(pkg, "test/") {
+		pkg = "internal/" + pkg
+	}
+	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		source, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)")
+	})
+}
+
+// Every link from one of our pages to a file leads somewhere.
+func TestDocumentLinks(t *testing.T) {
+	root := filepath.Join("..", "..")
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	seen := 0
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+				seen++
+				if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d links seen", seen)
+	}
 }

@@ -38,7 +38,7 @@ func init() {
 	}
 }
 
-// Options are what New needs; all fields are required.
+// Options are what New needs; all fields but Away are required.
 type Options struct {
 	Version  string
 	Log      *slog.Logger
@@ -48,6 +48,7 @@ type Options struct {
 	Rand     io.Reader                              // source of request ids
 	Resolve  func(r *http.Request) *identity.Caller // step one of A3: never refuses
 	ClientIP func(r *http.Request) string           // the real client address
+	Away     func(error) bool                       // whether an error says that a store could not do it now; nil = none does
 }
 
 // API is the server's native API: an http.Handler once all routes are registered.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,8 @@ import (
 
 var errSold = errs.Define("test.sold_out", errs.Conflict, "库存不足", "Sold out.")
 
+var errFull = errors.New("disk full: secret")
+
 type thing struct {
 	Name string `json:"name" minLength:"1" maxLength:"10"`
 	N    int    `json:"n,omitempty" minimum:"1"`
@@ -33,7 +36,8 @@ func handler(t *testing.T, caller *identity.Caller) http.Handler {
 	a := api.New(api.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
 		Limiter: limit.New(time.Now, limit.Override{}), Now: time.Now, Rand: rand.Reader,
 		Resolve:  func(*http.Request) *identity.Caller { return caller },
-		ClientIP: func(r *http.Request) string { return "192.0.2.1" }})
+		ClientIP: func(r *http.Request) string { return "192.0.2.1" },
+		Away:     func(err error) bool { return errors.Is(err, errFull) }})
 	type in struct {
 		ID   id.Param `path:"id"`
 		Body thing
@@ -46,6 +50,8 @@ func handler(t *testing.T, caller *identity.Caller) http.Handler {
 				return nil, errSold.Set(api.ExtraOrderIDs, []id.ID{1}).After(1500 * time.Millisecond)
 			case "boom":
 				return nil, errors.New("dial tcp 10.0.0.1: secret")
+			case "full":
+				return nil, fmt.Errorf("insert: %w", errFull)
 			case "panic":
 				panic("secret")
 			}
@@ -134,6 +140,9 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		if a.status != 500 || a.body["code"] != "internal" || strings.Contains(a.text, "secret") {
 			t.Fatal(a.status, a.text)
 		}
+	}
+	if a := do(t, h, "POST", "/api/v1/things/7", `{"name":"full"}`); a.status != 503 || a.body["code"] != "service.unknown" || strings.Contains(a.text, "secret") {
+		t.Fatal(a.status, a.text)
 	}
 	if a := do(t, h, "POST", "/api/v1/things/9007199254740993", `{"name":"ok"}`); a.body["id"] != "9007199254740993" {
 		t.Fatal(a.text)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -78,7 +79,7 @@ func OpenMySQL(ctx context.Context, dsn string, p Pool) (*DB, error) {
 	db := bun.NewDB(pool, mysqldialect.New())
 	return &DB{Name: "MySQL " + version, Write: db, Read: db,
 		RowsPerInsert: 500, // one round trip for a usual batch, and within the smallest max_allowed_packet that is a default anywhere: 1 MiB
-		dialect:       dialect{isDuplicate: mysqlDuplicate, isRejected: mysqlRejected}}, nil
+		dialect:       dialect{isDuplicate: mysqlDuplicate, isRejected: mysqlRejected, isAway: mysqlAway, trial: `UPDATE id_lease SET next = next WHERE name = ''`}}, nil
 }
 
 func mysqlDuplicate(err error) bool {
@@ -100,4 +101,14 @@ func mysqlRejected(err error) bool {
 	}
 	// no default, wrong value, CHECK of MySQL, data truncated
 	return slices.Contains([]uint16{1364, 1366, 3819, 1265}, e.Number)
+}
+
+// mysqlAway goes by number: disk (3, 1021, 1030, 1114), memory (1037, 1038, 1041), connections (1040, 1203), the server's end
+// or a killed session (1053, 1317, 1927), locks (1205, 1213), read-only (1290, 1792, 1836).
+func mysqlAway(err error) bool {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return slices.Contains([]uint16{3, 1021, 1030, 1037, 1038, 1040, 1041, 1053, 1114, 1203, 1205, 1213, 1290, 1317, 1792, 1836, 1927}, e.Number)
+	}
+	return errors.Is(err, mysql.ErrInvalidConn) || errors.As(err, new(net.Error))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
@@ -32,7 +33,9 @@ func OpenSQLite(ctx context.Context, path string) (*DB, error) {
 		Read:  open(append(common, "query_only(1)"), map[string]string{"query_only": "1"}, 8),
 		// A row costs little more alone; this few make few texts, which stay parsed (see cachingConn).
 		RowsPerInsert: 4,
-		dialect:       dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected},
+		dialect: dialect{isDuplicate: sqliteDuplicate, isRejected: sqliteRejected, isAway: sqliteAway,
+			trial: `PRAGMA user_version = 0`, // nobody reads it; unlike rows that stay as they are, it is written all the same
+		},
 	}
 	var version string
 	if err := d.Write.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version); err != nil {
@@ -94,4 +97,10 @@ func sqliteDuplicate(err error) bool {
 func sqliteRejected(err error) bool {
 	var e *sqlite.Error
 	return errors.As(err, &e) && (e.Code()&0xff == sqlite3.SQLITE_CONSTRAINT || e.Code()&0xff == sqlite3.SQLITE_MISMATCH)
+}
+
+func sqliteAway(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && slices.Contains([]int{sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
+		sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PROTOCOL}, e.Code()&0xff)
 }

@@ -5,6 +5,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -33,6 +34,8 @@ type DB struct {
 type dialect struct {
 	isDuplicate func(error) bool
 	isRejected  func(error) bool
+	isAway      func(error) bool
+	trial       string // a statement that changes nothing and fails if changes do
 }
 
 // ErrCommitUnknown means the transaction may or may not have been committed: re-read by key before anything else.
@@ -61,6 +64,12 @@ func (d *DB) IsDuplicate(err error) bool { return err != nil && d.dialect.isDupl
 // IsRejected reports whether the database will never take this row: a duplicate, a CHECK, a missing value. Any other
 // error may pass by itself.
 func (d *DB) IsRejected(err error) bool { return err != nil && d.dialect.isRejected(err) }
+
+// IsAway reports whether the database could not do it now, for a reason that is not the statement's: no connection, no
+// room, a lock, read-only. The same may succeed later; after ErrCommitUnknown it may have succeeded already.
+func (d *DB) IsAway(err error) bool {
+	return err != nil && (errors.Is(err, ErrCommitUnknown) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, context.DeadlineExceeded) || d.dialect.isAway(err))
+}
 
 // Ping reports whether both sides answer.
 func (d *DB) Ping(ctx context.Context) error {

@@ -3,8 +3,11 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -39,6 +42,34 @@ func txRollsBackAndTellsDuplicates(t *testing.T, db *store.DB) {
 	}
 	if _, err := db.Write.ExecContext(t.Context(), `nonsense`); err == nil || db.IsRejected(err) {
 		t.Fatal("a faulty statement says nothing about the row", err)
+	}
+}
+
+// What a row or a statement is refused for stays so; what the server can't do now may pass.
+func TestIsAway(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		insert := `INSERT INTO category (id, name, icon, sort) VALUES (1, 'a', 'b', 1)`
+		for _, statement := range []string{insert, insert, `nonsense`} {
+			if _, err := db.Write.ExecContext(t.Context(), statement); db.IsAway(err) {
+				t.Errorf("%q: %v", statement, err)
+			}
+		}
+		if !db.IsAway(fmt.Errorf("pay: %w", store.ErrCommitUnknown)) || db.IsAway(errors.New("x")) || db.IsAway(nil) {
+			t.Error("a commit of which nobody knows may have been one")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+		defer cancel()
+		if _, err := db.Write.ExecContext(ctx, insert); !db.IsAway(err) {
+			t.Errorf("no time: %v", err)
+		}
+	})
+	full := storetest.SQLite(t)
+	if _, err := full.Write.ExecContext(t.Context(), `PRAGMA max_page_count = 1`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := full.Write.ExecContext(t.Context(), `INSERT INTO category (name, icon, sort) VALUES (?, '', 1)`, strings.Repeat("x", 1<<20))
+	if !full.IsAway(err) || full.IsRejected(err) {
+		t.Errorf("no room: %v", err)
 	}
 }
 
