@@ -114,6 +114,10 @@ func openDatabase(ctx context.Context, cfg *config.Config) (*database, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := store.CheckSQLite(databaseFile(cfg)); err != nil {
+		unlock()
+		return nil, err
+	}
 	db, err := store.OpenSQLite(ctx, databaseFile(cfg))
 	if err != nil {
 		unlock()
