@@ -43,7 +43,7 @@ func (c *Closer) Turn(ctx context.Context) error {
 	now := c.Now()
 	until := store.Millis(now)
 	if failpoint.On(failpoint.CloseEarly) {
-		until += time.Second.Milliseconds()
+		until += (2 * time.Second).Milliseconds()
 	}
 	asking, stop := context.WithTimeout(ctx, askBudget)
 	defer stop()

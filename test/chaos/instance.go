@@ -165,8 +165,10 @@ func (a *instance) troubles() []string {
 	defer a.mu.Unlock()
 	found := a.falls
 	a.falls = nil
-	if log, err := os.ReadFile(a.logFile()); err == nil && bytes.Contains(log, []byte("panic")) {
-		found = append(found, a.name+" panicked, see "+a.logFile())
+	if log, err := os.ReadFile(a.logFile()); err == nil {
+		if i := bytes.Index(log, []byte("panic")); i >= 0 {
+			found = append(found, fmt.Sprintf("%s panicked, see %s:\n%s", a.name, a.logFile(), log[max(0, i-500):min(len(log), i+4<<10)]))
+		}
 	}
 	return found
 }
