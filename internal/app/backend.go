@@ -173,7 +173,7 @@ func (b *backend) production(ctx context.Context, cfg *config.Config, c clock, l
 	b.workers = []supervise.Worker{{Name: "kv link", Run: link.Run}}
 	b.mode, b.kv, b.gate = "production", &kv.Redis{Client: client, Link: link}, gate
 	b.stores = []string{b.db.Name, "Redis " + cfg.RedisAddr}
-	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites}, dependency{"queue", b.brokerIsUp})
+	b.dependencies = append(b.dependencies, dependency{"redis", b.redisTakesWrites})
 	b.acceptUnknown = true
 	b.codeSecret = []byte(cfg.MessageSecret.Reveal())
 	b.secret = derived(b.codeSecret)
@@ -192,6 +192,7 @@ func (b *backend) rabbit(ctx context.Context, cfg *config.Config, c clock, log *
 	}
 	b.closers = append(b.closers, broker.Close)
 	b.broker, b.handovers = broker, 4
+	b.dependencies = append(b.dependencies, dependency{"queue", func(context.Context) error { return brokerIsUp(broker.Up(), broker.Delivering()) }})
 	b.stores = append(b.stores, cmp.Or(broker.Server(), "RabbitMQ"))
 	return nil
 }
@@ -215,6 +216,7 @@ func (b *backend) streams(ctx context.Context, cfg *config.Config, c clock, log 
 	}
 	b.closers = append(b.closers, broker.Close)
 	b.broker = broker
+	b.dependencies = append(b.dependencies, dependency{"queue", func(context.Context) error { return brokerIsUp(broker.Up(), true) }})
 	b.backlog = func(ctx context.Context, _ store.Querier) ([]order.Reservation, error) {
 		bodies, err := broker.Backlog(ctx, order.TopicCreate)
 		return reservations(bodies), err

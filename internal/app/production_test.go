@@ -31,6 +31,7 @@ const patience = 60 * time.Second // with an event, before a test calls it lost
 // stores are the production stores behind proxies: a database and a vhost of the test's own, and everybody's Redis.
 type stores struct {
 	sql, redis, rabbit *toxiproxy.Proxy
+	vhost              string
 	cfg                *config.Config
 }
 
@@ -65,7 +66,7 @@ func production(t *testing.T) stores {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stores{sql: proxy(t, target.Addr), redis: proxy(t, redis), rabbit: proxy(t, amqp.Host), cfg: config.Default()}
+	s := stores{vhost: name, sql: proxy(t, target.Addr), redis: proxy(t, redis), rabbit: proxy(t, amqp.Host), cfg: config.Default()}
 	target.Addr, target.DBName, amqp.Host, amqp.Path = s.sql.Listen, name, s.rabbit.Listen, "/"+name
 	s.cfg.Addr, s.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
 	s.cfg.MySQLDSN, s.cfg.RedisAddr, s.cfg.RabbitMQURL = config.Secret(target.FormatDSN()), s.redis.Listen, config.Secret(amqp.String())
@@ -73,11 +74,13 @@ func production(t *testing.T) stores {
 	return s
 }
 
-func ctl(t *testing.T, args ...string) {
+func ctl(t *testing.T, args ...string) string {
 	t.Helper()
-	if out, err := exec.Command(filepath.Join("..", "..", "scripts", "services"), append([]string{"ctl"}, args...)...).CombinedOutput(); err != nil {
+	out, err := exec.Command(filepath.Join("..", "..", "scripts", "services"), append([]string{"ctl"}, args...)...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, out)
 	}
+	return string(out)
 }
 
 func proxy(t *testing.T, upstream string) *toxiproxy.Proxy {
@@ -189,6 +192,7 @@ func readinessWithoutAStore(t *testing.T, s stores) {
 		{"redis", func() func() { return freeze(t, s.redis) }, 200},
 		{"redis", func() func() { s.redis.Stop(); return func() { up(t, s.redis) } }, 200},
 		{"queue", func() func() { s.rabbit.Stop(); return func() { up(t, s.rabbit) } }, 200},
+		{"queue", func() func() { return noneForConsuming(t, s) }, 200},
 		{"database", func() func() { s.sql.Stop(); return func() { up(t, s.sql) } }, 0},
 	} {
 		back := tt.away()
@@ -230,6 +234,20 @@ func readinessWithoutAStore(t *testing.T, s stores) {
 	if t.Failed() {
 		t.Logf("log:\n%s", &log)
 	}
+}
+
+// noneForConsuming has the broker end the connection of the consumers and let no other in.
+func noneForConsuming(t *testing.T, s stores) (back func()) {
+	t.Helper()
+	ctl(t, "set_vhost_limits", "-p", s.vhost, `{"max-connections":1}`)
+	for line := range strings.Lines(ctl(t, "list_connections", "vhost", "pid", "client_properties")) {
+		if strings.HasPrefix(line, s.vhost+"\t") && strings.Contains(line, "tandian consuming") {
+			ctl(t, "close_connection", strings.Split(line, "\t")[1], "test")
+			return func() { ctl(t, "clear_vhost_limits", "-p", s.vhost) }
+		}
+	}
+	t.Fatal("no connection for consuming")
+	return nil
 }
 
 // F76: the stores come up after us, in any order. Liveness is there from the beginning.

@@ -139,11 +139,13 @@ func (b *backend) redisTakesWrites(ctx context.Context) error {
 	return b.kv.Set(ctx, "ready", nil, 10*time.Second)
 }
 
-var errBrokerDown = errors.New("no connection, or it takes no messages for lack of memory or disk")
-
-func (b *backend) brokerIsUp(context.Context) error {
-	if !b.broker.Up() {
-		return errBrokerDown
+// brokerIsUp judges what a broker knows without being asked.
+func brokerIsUp(takes, delivers bool) error {
+	switch {
+	case !takes:
+		return errors.New("no connection, or it takes no messages for lack of memory or disk")
+	case !delivers:
+		return errors.New("no connection for consuming: what is bought is not written here")
 	}
 	return nil
 }

@@ -106,6 +106,13 @@ func (b *Broker) Ready(ctx context.Context) error {
 // while the server has announced that it is short of memory or disk.
 func (b *Broker) Up() bool { return b.publisher.up() }
 
+// Delivering reports without asking the server whether consumers have a connection. It is another one than the
+// publishers': messages may be taken and not delivered here.
+func (b *Broker) Delivering() bool {
+	s, _, _ := b.consuming.state()
+	return s != nil
+}
+
 // Server returns the server's name and version, or "" while there is no connection.
 func (b *Broker) Server() string {
 	s, _, _ := b.consuming.state()
