@@ -60,6 +60,7 @@ func (c *combiner[In, Out]) do(ctx context.Context, in In) (out Out, err error) 
 		default:
 			if !c.call(ctx) {
 				lead = nil // another's call has taken us, and nobody else waits
+				c.passOn(a)
 			}
 		}
 	}
@@ -120,6 +121,7 @@ func (c *combiner[In, Out]) passOn(a *ask[In, Out]) {
 	if !a.leads {
 		return
 	}
+	a.leads = false
 	for _, next := range c.waiting {
 		if !next.leads && !next.left {
 			next.leads = true

@@ -5,6 +5,7 @@
 // can lose it. From there the reservation is handed over to the queue; package order makes the row.
 //
 //	POST /sales/{id}/orders
+//	  repeat?   what this process has just answered this request with
 //	  Peek      what this process knows by itself: most refusals end here
 //	            and a queue that is known to be down refuses: the gate only tells what the request was admitted as before
 //	  id        from a leased block

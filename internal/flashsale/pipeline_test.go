@@ -503,6 +503,7 @@ func TestKnownDownStillTellsWhatWasAdmitted(t *testing.T) {
 	p := newPipeline(t, 5, 1)
 	orderID := p.grab(t, 1, "key-00000001")
 	p.drain(t)
+	p.start(t) // this process hasn't answered him
 	p.broker.SetDown(true)
 	if got, err := p.Grab(t.Context(), 1, p.sale, "key-00000001"); got != orderID || err != nil {
 		t.Fatal(got, err)

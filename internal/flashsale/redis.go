@@ -50,8 +50,8 @@ var _ Gate = (*RedisGate)(nil)
 // OpenRedisGate connects to a server or cluster. now is this process's clock, by which it refuses on its own what is
 // more than a second outside a sale's window. Close must be called.
 func OpenRedisGate(o rueidis.ClientOption, now func() time.Time) (*RedisGate, error) {
-	g := &RedisGate{now: now, sales: map[id.ID]*combiner[Request, Verdict]{}}
-	g.hints.known = map[id.ID]*hint{}
+	g := &RedisGate{now: now, sales: map[id.ID]*combiner[Request, Verdict]{},
+		hints: hints{known: map[id.ID]*hint{}, rest: map[id.ID]time.Time{}, reading: map[id.ID]bool{}}}
 	o.OnInvalidations = g.hints.invalidate
 	var err error
 	g.client, err = rueidis.NewClient(o)
@@ -94,6 +94,7 @@ func (g *RedisGate) combiner(saleID id.ID) *combiner[Request, Verdict] {
 
 // forget drops the combiner of a sale that isn't loaded, and may not even exist. Who waits in it is served all the same.
 func (g *RedisGate) forget(saleID id.ID) {
+	g.hints.forget(saleID)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.sales, saleID)

@@ -121,21 +121,28 @@ func (s *redisServer) do(t testing.TB, words ...string) rueidis.RedisResult {
 // commands counts what the server has done so far for anybody, but for what keeps connections alive or asks for this.
 func (s *redisServer) commands(t testing.TB) (n int64) {
 	t.Helper()
-	stats, err := s.do(t, "INFO", "commandstats").ToString()
+	for command, calls := range s.stats(t) {
+		if command != "info" && command != "ping" {
+			n += calls
+		}
+	}
+	return n
+}
+
+// stats are the calls of each command so far.
+func (s *redisServer) stats(t testing.TB) map[string]int64 {
+	t.Helper()
+	text, err := s.do(t, "INFO", "commandstats").ToString()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
-		if m[1] == "info" || m[1] == "ping" {
-			continue
-		}
-		calls, err := strconv.ParseInt(m[2], 10, 64)
-		if err != nil {
+	stats := map[string]int64{}
+	for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+		if stats[m[1]], err = strconv.ParseInt(m[2], 10, 64); err != nil {
 			t.Fatal(err)
 		}
-		n += calls
 	}
-	return n
+	return stats
 }
 
 // link is the way to a Redis server. The test may cut it, turn it to another server, or have it lose a reply.

@@ -18,8 +18,10 @@ import (
 // changed; Redis tracks them for us.
 type hints struct {
 	mu         sync.Mutex
-	known      map[id.ID]*hint // guarded by mu
-	generation uint64          // guarded by mu: counts invalidations, so that what was read before one isn't kept
+	known      map[id.ID]*hint     // guarded by mu
+	rest       map[id.ID]time.Time // guarded by mu: until when a sale isn't read again
+	reading    map[id.ID]bool      // guarded by mu
+	generation uint64              // guarded by mu: counts invalidations, so that what was read before one isn't kept
 }
 
 // hint is one sale as it was read.
@@ -31,6 +33,7 @@ type hint struct {
 
 const (
 	hintFor   = time.Minute // at most, should an invalidation get lost
+	hintShare = 10          // reading a sale may take this part of the time
 	clockSkew = time.Second // of this process against the server
 )
 
@@ -40,14 +43,15 @@ func (v Verdict) forEverybody() bool {
 }
 
 // learn reads the sale, with the server's promise to tell of changes. Without an answer, or with one from another
-// server than the one whose script has refused, nothing is known.
+// server than the one whose script has refused, nothing is known. A sale with many buyers whose units keep coming back
+// and being sold again is not read each time: that would leave the server little time for buyers.
 func (g *RedisGate) learn(ctx context.Context, saleID id.ID, server string) {
-	g.hints.mu.Lock()
-	generation, known := g.hints.generation, g.hints.known[saleID]
-	g.hints.mu.Unlock()
-	if known != nil && g.now().Before(known.until) {
+	generation, ok := g.hints.begin(saleID, g.now())
+	if !ok {
 		return
 	}
+	began := g.now()
+	defer func() { g.hints.end(saleID, began, g.now()) }()
 	keys, b := saleKeys(saleID), g.client.B()
 	res := g.client.DoMultiCache(ctx,
 		rueidis.CT(b.Hgetall().Key(keys[metaKey]).Cache(), hintFor), rueidis.CT(b.Get().Key(keys[stockKey]).Cache(), hintFor),
@@ -84,6 +88,33 @@ func (g *RedisGate) learn(ctx context.Context, saleID id.ID, server string) {
 	if g.hints.generation == generation {
 		g.hints.known[saleID] = h
 	}
+}
+
+// begin reports whether the sale is to be read now, and the generation before that.
+func (h *hints) begin(saleID id.ID, now time.Time) (generation uint64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.known[saleID]
+	if h.reading[saleID] || now.Before(h.rest[saleID]) || known != nil && now.Before(known.until) {
+		return 0, false
+	}
+	h.reading[saleID] = true
+	return h.generation, true
+}
+
+// end says that the sale has been read.
+func (h *hints) end(saleID id.ID, began, ended time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.reading, saleID)
+	h.rest[saleID] = ended.Add((hintShare - 1) * ended.Sub(began))
+}
+
+// forget drops what is kept about reading a sale.
+func (h *hints) forget(saleID id.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.rest, saleID)
 }
 
 // invalidate is told which keys have changed; nil = the connection was lost, anything may have.

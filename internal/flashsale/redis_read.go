@@ -39,6 +39,9 @@ func (g *RedisGate) Standings(ctx context.Context, saleIDs []id.ID) ([]Standing,
 		keys[i], names[i] = saleKeys(saleID), saleID.String()
 	}
 	results := standingScript.read(ctx, g.client, keys)
+	if err := ctx.Err(); err != nil { // to find out that there is no connection takes the client its own time, each time
+		return nil, err
+	}
 	listed, err := g.client.Do(ctx, g.client.B().Smismember().Key(loadedKey).Member(names...).Build()).AsIntSlice()
 	if err != nil && !wrongType(err) {
 		return nil, err

@@ -61,7 +61,8 @@ type Tombstones interface {
 // Service sells. It is the order.Seats of the program.
 type Service struct {
 	Options
-	loads singleflight.Group
+	loads   singleflight.Group
+	repeats repeats
 }
 
 var _ order.Seats = (*Service)(nil)
@@ -79,6 +80,10 @@ func (s *Service) Grab(ctx context.Context, userID, saleID id.ID, key string) (i
 }
 
 func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (id.ID, error) {
+	asked := attempt{saleID, userID, key}
+	if orderID := s.repeats.get(asked, s.Now()); orderID != 0 {
+		return orderID, nil
+	}
 	if v, ok := s.Gate.Peek(saleID, userID); ok {
 		return 0, v.refusal()
 	}
@@ -93,14 +98,22 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 	if err != nil {
 		return 0, err
 	}
-	switch v.Result {
-	case Repeat:
-		return s.repeated(ctx, v, v.OrderID == orderID)
-	case Admitted:
+	switch {
+	case v.Result == Repeat && v.OrderID != orderID:
+		return s.repeated(ctx, v, false)
+	case v.Result == Repeat:
+		_, err = s.repeated(ctx, v, true)
+	case v.Result == Admitted:
 		failpoint.Pass(failpoint.AfterAdmit)
-		return s.handOver(ctx, v.Reservation)
+		_, err = s.handOver(ctx, v.Reservation)
+	default:
+		return 0, v.refusal()
 	}
-	return 0, v.refusal()
+	if err != nil {
+		return 0, err
+	}
+	s.repeats.put(asked, orderID, s.Now())
+	return orderID, nil
 }
 
 // notAsked answers a request that can't be admitted now, because of cause: "certainly no order" would be wrong if its

@@ -95,29 +95,16 @@ func (s *Sweeper) upkeep(ctx context.Context, now time.Time) (loaded []id.ID, fa
 	return loaded, failed
 }
 
-// sendAgain publishes the sale's old pending reservations, each in a message of its own, and notes in seen when the
-// next time is. The outcome doesn't matter: what is not written stays pending.
+// sendAgain publishes the sale's old pending reservations that are due, each in a message of its own, and notes in seen
+// when the next time is. The outcome doesn't matter: what is not written stays pending.
 func (s *Sweeper) sendAgain(ctx context.Context, saleID id.ID, now time.Time, seen map[id.ID]resend) error {
-	pending, err := s.Gate.Pending(ctx, saleID, now.Add(-s.SweepAfter), sweepBatch)
-	if err != nil || len(pending) == 0 {
-		return err
-	}
-	dead, err := order.DeadLettered(ctx, s.DB.Read, pending)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, r := range pending {
-		if dead[r.OrderID] || ctx.Err() != nil {
-			continue
-		}
-		last, ok := s.next[r.OrderID]
-		if ok && now.Before(last.at) {
-			seen[r.OrderID] = last
-			continue
+	due, failed := s.due(ctx, saleID, now, seen)
+	for _, r := range due {
+		if ctx.Err() != nil {
+			break
 		}
 		pause := s.SweepAfter
-		if ok {
+		if last, ok := s.next[r.OrderID]; ok {
 			pause = min(2*last.pause, longestPause)
 		}
 		seen[r.OrderID] = resend{at: now.Add(pause), pause: pause}
@@ -126,6 +113,38 @@ func (s *Sweeper) sendAgain(ctx context.Context, saleID id.ID, now time.Time, se
 		failed = errors.Join(failed, order.PublishOne(ctx, s.Broker, r))
 	}
 	return failed
+}
+
+// due returns the oldest pending reservations that are to be sent again now, and notes in seen those whose pause is
+// running. However many of these there are, and of dead letters, what is younger is found behind them.
+func (s *Sweeper) due(ctx context.Context, saleID id.ID, now time.Time, seen map[id.ID]resend) (due []order.Reservation, err error) {
+	for looked, limit := 0, sweepBatch; ; looked, limit = limit, 2*limit {
+		pending, err := s.Gate.Pending(ctx, saleID, now.Add(-s.SweepAfter), limit)
+		if err != nil {
+			return nil, err
+		}
+		for some := range slices.Chunk(pending[min(looked, len(pending)):], sweepBatch) {
+			dead, err := order.DeadLettered(ctx, s.DB.Read, some)
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range some {
+				switch last, ok := s.next[r.OrderID]; {
+				case dead[r.OrderID]: // a person's
+				case ok && now.Before(last.at):
+					seen[r.OrderID] = last
+				default:
+					due = append(due, r)
+				}
+			}
+			if len(due) >= sweepBatch {
+				return due[:sweepBatch], nil
+			}
+		}
+		if len(due) > 0 || len(pending) < limit {
+			return due, nil
+		}
+	}
 }
 
 // adjust brings one gate into the state that SQL asks for. offer is nil if the sale's row is gone.

@@ -1,0 +1,49 @@
+package flashsale_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"tandian/internal/flashsale"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/queue"
+	"tandian/internal/order"
+)
+
+// S4: however many reservations wait for a person, a younger one whose message was lost is sent again.
+func TestDeadLettersDoNotHideWhatWasLost(t *testing.T) {
+	const dead = 1100 // more than a turn looks at first
+	p := newPipeline(t, 2*dead, 1)
+	p.broker.OnPublish(func(func() error) error { return errors.New("connection lost") })
+	for user := range id.ID(dead + 1) {
+		if _, err := p.Grab(t.Context(), user+1, p.sale, key(user)); !errors.Is(err, flashsale.ErrUnknown) {
+			t.Fatal(err)
+		}
+		p.advance(time.Millisecond)
+	}
+	pending, err := p.gate.Pending(t.Context(), p.sale, p.Now(), dead+1)
+	if err != nil || len(pending) != dead+1 {
+		t.Fatal(len(pending), err)
+	}
+	for _, r := range pending[:dead] {
+		body, err := order.Encode([]order.Reservation{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := order.KeepDeadLetter(t.Context(), p.db, order.TopicCreate, queue.Message{ID: "order-" + r.OrderID.String(), Body: body}, errors.New("refused"), p.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.broker.OnPublish(nil)
+	p.advance(11 * time.Second)
+	sweeper := flashsale.NewSweeper(p.Service)
+	for range 2 { // the second time its pause is running
+		if err := sweeper.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := p.broker.Depth(t.Context(), order.TopicCreate); err != nil || d.Ready != 1 {
+			t.Fatalf("%d messages (%v), want that of the reservation behind the dead letters", d.Ready, err)
+		}
+	}
+}
