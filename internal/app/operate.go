@@ -122,6 +122,9 @@ func Operate(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Operat
 		if pid != "" {
 			return askServer(cfg, pid)
 		}
+		if _, err := os.Stat(databaseFile(cfg)); errors.Is(err, fs.ErrNotExist) { // rather than make one and find nothing in it
+			return nil, fmt.Errorf("--data-dir %s holds no database; name the folder of the server", cfg.DataDir)
+		}
 	}
 	own := *cfg
 	own.Addr, own.AdminAddr, own.ReadyFile, own.Demo = "127.0.0.1:0", "127.0.0.1:0", "", false // nobody else is served

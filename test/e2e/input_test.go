@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"net/url"
+	"path/filepath"
 	"sort"
 	"strings"
 	"sync/atomic"
@@ -223,6 +224,7 @@ func TestRefusalsAtStart(t *testing.T) {
 		"folder in use": {[]string{"serve", "--data-dir", dir, "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, "in use by another tandian"},
 		"port in use":   {[]string{"serve", "--data-dir", t.TempDir(), "--addr", strings.TrimPrefix(s.URL, "http://"), "--admin-addr", "127.0.0.1:0"}, "--a"},
 		"bad setting":   {[]string{"serve", "--pay-window", "-1m"}, "pay-window"},
+		"no database":   {[]string{"reconcile", "--data-dir", filepath.Join(dir, "mistyped")}, "holds no database"},
 	} {
 		out, code := output(t, tc.args...)
 		if code == 0 || !strings.Contains(out, tc.want) || strings.Count(strings.TrimSpace(out), "\n") > 2 {

@@ -28,7 +28,7 @@ var (
 	ErrNoMethod    = errs.Define("request.method_not_allowed", errs.NoMethod, "这个地址不支持该方法，见 Allow。", "This path does not take that method; see Allow.")
 	ErrTimeout     = errs.Define("request.timeout", errs.Timeout, "请求发送得太慢。", "The request took too long to arrive.")
 	ErrForeign     = errs.Define("request.cross_origin", errs.Forbidden, "拒绝跨站请求。", "Cross-origin requests are refused.")
-	ErrAway        = errs.Define("service.unknown", errs.Unknown, "暂时无法完成，也可能已经生效；请稍后看一看再试。", "This can't be done right now, or may just have been done; look again in a moment before you repeat it.").After(2 * time.Second)
+	ErrAway        = errs.Define("service.unknown", errs.Unknown, "暂时无法完成，请稍后再试；如果是提交，请先看看是否已经生效。", "This can't be done right now. Try again in a moment; if it was a change, look first whether it was made.").After(2 * time.Second)
 	errGone        = errs.Define("request.gone", errs.Timeout, "请求已取消。", "The request was given up.")
 	ErrLimit       = errs.Define("limit.exceeded", errs.TooMany, "操作太频繁，请稍后再试。", "Too many requests; slow down.")
 )
