@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -33,7 +34,13 @@ type thing struct {
 
 func handler(t *testing.T, caller *identity.Caller) http.Handler {
 	t.Helper()
-	a := api.New(api.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+	return counted(t, caller, prometheus.NewRegistry())
+}
+
+// counted is handler with its metrics.
+func counted(t *testing.T, caller *identity.Caller, metrics prometheus.Registerer) http.Handler {
+	t.Helper()
+	a := api.New(api.Options{Version: "test", Log: slog.New(slog.DiscardHandler), Metrics: metrics,
 		Limiter: limit.New(time.Now, limit.Override{}), Now: time.Now, Rand: rand.Reader,
 		Resolve:  func(*http.Request) *identity.Caller { return caller },
 		ClientIP: func(r *http.Request) string { return "192.0.2.1" },
@@ -146,6 +153,33 @@ func TestErrorsBecomeProblems(t *testing.T) {
 	}
 	if a := do(t, h, "POST", "/api/v1/things/9007199254740993", `{"name":"ok"}`); a.body["id"] != "9007199254740993" {
 		t.Fatal(a.text)
+	}
+}
+
+// Every refusal is counted by its code, also those of the framework.
+func TestErrorsAreCounted(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	h := counted(t, &identity.Caller{}, metrics)
+	do(t, h, "POST", "/api/v1/things/7", `{"name":"sold"}`)
+	do(t, h, "POST", "/api/v1/things/7", `{"name":1}`)
+	do(t, h, "POST", "/api/v1/things/x", `{"name":"ok"}`)
+	do(t, h, "GET", "/api/v1/private", "")
+	do(t, h, "GET", "/api/v1/nothing", "")
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == "tandian_api_errors_total" {
+				got[m.Label[0].GetValue()] = m.Counter.GetValue()
+			}
+		}
+	}
+	want := map[string]float64{"test.sold_out": 1, "request.invalid": 2, "auth.required": 1, "request.no_such_path": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"tandian/internal/kit/identity"
 )
 
@@ -23,6 +25,14 @@ type Request struct {
 	Caller *identity.Caller
 	accept string
 	again  func() *identity.Caller
+	errors *prometheus.CounterVec // nil outside of a request
+}
+
+// refused counts an answer that is an error.
+func (r *Request) refused(code string) {
+	if r.errors != nil {
+		r.errors.WithLabelValues(code).Inc()
+	}
 }
 
 // Again asks anew who the caller is: an answer that lasts longer than a session must look now and then.
@@ -63,7 +73,7 @@ func (a *API) Handler(site http.Handler) http.Handler {
 	a.mux.Handle("/", site)
 	guard := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		req := &Request{ID: a.requestID(r), IP: a.ClientIP(r), accept: r.Header.Get("Accept-Language")}
+		req := &Request{ID: a.requestID(r), IP: a.ClientIP(r), accept: r.Header.Get("Accept-Language"), errors: a.errors}
 		w.Header().Set("X-Request-Id", req.ID)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		began := a.Now()

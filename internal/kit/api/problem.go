@@ -78,7 +78,7 @@ func (a *API) problem(ctx context.Context, err error) *Problem {
 	case e.Kind == errs.Internal:
 		a.log.Error("request failed", "request", req, "err", err)
 	}
-	a.errors.WithLabelValues(e.Code).Inc()
+	req.refused(e.Code)
 	p := &Problem{Type: "/docs/errors#" + e.Code, Status: e.Kind.Status(), Detail: e.Text(req.Language()), Code: e.Code,
 		RequestID: req.ID, RetryAfterMS: e.RetryAfter.Milliseconds()}
 	p.Errors, _ = e.Extra[extraErrors].([]Invalid)
@@ -119,6 +119,7 @@ func fromHuma(ctx huma.Context, status int, msg string, faults ...error) huma.St
 	if ctx != nil {
 		req = RequestOf(ctx.Context())
 	}
+	req.refused(base.Code)
 	p := &Problem{Type: "/docs/errors#" + base.Code, Status: base.Kind.Status(), Detail: base.Text(req.Language()), Code: base.Code, RequestID: req.ID}
 	p.Title = http.StatusText(p.Status)
 	for _, f := range faults {
