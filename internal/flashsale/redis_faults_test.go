@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tandian/internal/flashsale"
+	"tandian/internal/kit/api"
 	"tandian/internal/kit/id"
 	"tandian/internal/order"
 	"tandian/internal/voucher"
@@ -140,7 +141,17 @@ func TestGateIsToldLate(t *testing.T) {
 	if _, err := p.SetPaused(t.Context(), p.sale, true); err == nil {
 		t.Fatal("it must be told that the gate doesn't know")
 	}
+	if _, err := p.AddStock(t.Context(), p.sale, -1, "test"); !errors.Is(err, api.ErrAway) {
+		t.Fatal("no word of an order to who takes stock away: ", err)
+	}
+	more, err := p.Open(t.Context(), p.voucher(t), 5, time.Now().Add(-time.Minute), time.Now().Add(time.Hour), 1)
+	if err != nil || more.StockLeft != 5 {
+		t.Fatalf("the sale is there, whether its gate is or not: %+v %v", more, err)
+	}
 	other.sweep(t)
+	if _, err := other.Grab(t.Context(), 1, more.ID, key(1)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := other.Grab(t.Context(), 1, p.sale, key(1)); !errors.Is(err, flashsale.ErrPaused) {
 		t.Fatal(err)
 	}

@@ -75,9 +75,12 @@ func standingFrom(saleID id.ID, res rueidis.RedisResult) (Standing, error) {
 		return Standing{}, err
 	}
 	s, err := standingOf(saleID, meta)
+	if err != nil { // a number that isn't one of ours: somebody's hand
+		return Standing{Cause: CauseDamaged}, nil
+	}
 	n := &numbers{values: parts[:3]}
 	s.Stock, s.Pending, s.Orders = n.next(), n.next(), n.next()
-	return s, errors.Join(err, n.err)
+	return s, n.err
 }
 
 // standingOf reads meta.
@@ -102,11 +105,9 @@ func (g *RedisGate) Loaded(ctx context.Context) ([]id.ID, error) {
 	}
 	ids := make([]id.ID, 0, len(names))
 	for _, name := range names {
-		saleID, err := id.Parse(name)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", loadedKey, err)
+		if saleID, err := id.Parse(name); err == nil { // what isn't a sale keeps nobody from the others
+			ids = append(ids, saleID)
 		}
-		ids = append(ids, saleID)
 	}
 	slices.Sort(ids)
 	return ids, nil

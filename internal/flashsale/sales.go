@@ -45,7 +45,7 @@ type Draft struct {
 	Limit            *int
 }
 
-// Create puts a voucher into a flash sale and opens its gate. The caller must own the shop or be an operator. It
+// Create puts a voucher into a flash sale and opens its gate, at once if that can be done. The caller must own the shop or be an operator. It
 // returns voucher.ErrHasSale if the voucher has a sale already.
 func (s *Service) Create(ctx context.Context, voucherID id.ID, stock int64, beginsAt, endsAt time.Time, limit int) (*Sale, error) {
 	if err := s.mayWriteVoucher(ctx, voucherID); err != nil {
@@ -71,8 +71,8 @@ func (s *Service) Open(ctx context.Context, voucherID id.ID, stock int64, begins
 	if err != nil {
 		return nil, err
 	}
-	if err := s.load(ctx, row.ID); err != nil {
-		return nil, err
+	if err := s.load(ctx, row.ID); err != nil { // the sale is there all the same; its first buyer opens the gate, or the sweeper
+		s.Log.WarnContext(ctx, "the gate of a new sale is not open yet", "sale", row.ID, "err", err)
 	}
 	return s.Sale(ctx, row.ID)
 }
@@ -236,7 +236,7 @@ func (s *Service) setAside(ctx context.Context, saleID id.ID, n int64) (giveBack
 	err = s.whenLoaded(ctx, saleID, func() (err error) { ok, err = s.Gate.Withdraw(ctx, saleID, n); return err })
 	switch {
 	case err != nil:
-		return nil, ErrBusy.With(err)
+		return nil, api.ErrAway.With(err)
 	case !ok:
 		return nil, ErrStockShort
 	}

@@ -39,7 +39,8 @@ local function open(...)
   if m[1] ~= history() then return nil, FOREIGN end
   local meta = {}
   for i, name in ipairs(numbers) do
-    if not tonumber(m[2 + i]) then return nil, DAMAGED end
+    local n = tonumber(m[2 + i])
+    if not n or n % 1 ~= 0 then return nil, DAMAGED end
     meta[name] = m[2 + i]
   end
   local gate = {server = m[1], clock = tonumber(m[2]), orders = size('HLEN', KEYS[4]), pending = size('ZCARD', KEYS[6]) - 1, terms = {}}
