@@ -68,6 +68,10 @@ test('every page is Chinese unless asked, and can be used by everybody, light an
     const phrases = (await page.evaluate(visibleTexts)).filter((text) => /^[A-Z][a-z]+(?: [a-z]+)+/.test(text))
     assert.deepEqual(phrases, [], 'English on the page')
     await assertAccessible(page)
+    for (const tag of ['a', 'button', 'input']) {
+      const ring = await page.evaluate(focusRing, tag)
+      assert.match(ring, /^(solid|)$/, `the ring around what has the focus: ${tag}`)
+    }
 
     await page.emulateMedia({ colorScheme: 'dark' })
     await page.locator('html.van-theme-dark').waitFor()
@@ -93,6 +97,13 @@ test('English leaves no Chinese on the page', async (t) => {
   }
   await eachPage(t, {}, look, inEnglish)
 })
+
+/** In the page: how the first visible element of the kind is outlined when the keyboard leads to it; empty when there is none. */
+function focusRing(tag) {
+  const element = [...document.querySelectorAll(`main ${tag}`)].find((each) => each.checkVisibility() && each.getBoundingClientRect().width > 2)
+  element?.focus({ focusVisible: true })
+  return element ? getComputedStyle(element).outlineStyle : ''
+}
 
 /** In the page: title, texts, and what screen readers and empty fields say; parts that declare to be Chinese are left out. */
 function visibleTexts() {

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Api } from './lib/api.js'
-import { flashButton, openBrowser } from './lib/browser.js'
+import { flashButton, followToResult, openBrowser } from './lib/browser.js'
 import { Server } from './lib/server.js'
 
 const phone = { width: 390, height: 844 }
@@ -16,7 +16,7 @@ async function crowd(server, sales) {
   }
 }
 
-/** Home, the sale and the result, as one buyer sees them one after the other. */
+/** Home, the sale and the code, as one buyer sees them one after the other. */
 async function visit(browser, server, user, sale) {
   const context = await browser.newContext({
     baseURL: server.url,
@@ -45,8 +45,11 @@ async function visit(browser, server, user, sale) {
   await flashButton(page, 'live').waitFor()
   await shoot()
   await flashButton(page, 'live').tap()
-  await flashButton(page, 'unpaid').tap()
-  await page.locator('[data-status="unpaid"]').waitFor()
+  await followToResult(page)
+  await page.locator('button[data-state="ready"]').tap()
+  await page.locator('button[value="pay"]').tap()
+  await page.locator('a.main').tap()
+  await page.locator('[data-code]').waitFor()
   await page.evaluate(() => Promise.all(document.getAnimations().map(({ finished }) => finished)))
   await shoot()
   await context.close()

@@ -14,3 +14,18 @@ if (clock) {
   };
   show();
 }
+
+// One tap is enough: the button shows that it was taken, and more do nothing.
+const form = document.querySelector('form');
+if (form) {
+  let sent = null;
+  form.addEventListener('submit', (event) => {
+    if (sent) return event.preventDefault();
+    sent = event.submitter;
+    sent.classList.add('sent');
+  });
+  addEventListener('pageshow', () => {
+    sent?.classList.remove('sent');
+    sent = null;
+  });
+}
