@@ -49,3 +49,35 @@ func TestAdminCreate(t *testing.T) {
 		t.Error(code, stderr)
 	}
 }
+
+// P7: an account that redeems for a shop is made with the shop, which has to be there.
+func TestAdminCreateClerk(t *testing.T) {
+	env := embedded(t)
+	create := func(args ...string) (code int, stderr string) {
+		t.Helper()
+		code, _, stderr = command(t, env, append([]string{"admin", "create", "--phone", "13900000001"}, args...)...)
+		return code, stderr
+	}
+	for _, tc := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--role", "clerk"}, exitUsage, "--shop"},
+		{[]string{"--shop", "1"}, exitUsage, "--role clerk"},
+		{[]string{"--role", "clerk", "--shop", "first"}, exitUsage, "first"},
+		{[]string{"--role", "clerk", "--shop", "1"}, exitFailed, "shop.not_found"},
+	} {
+		if code, stderr := create(tc.args...); code != tc.code || !strings.Contains(stderr, tc.says) {
+			t.Errorf("%v: exit %d, %s", tc.args, code, stderr)
+		}
+	}
+	if code, stdout, stderr := command(t, env, "seed"); code != exitDone {
+		t.Fatal(code, stdout, stderr)
+	}
+	for range 2 {
+		if code, stderr := create("--role", "clerk", "--shop", "2"); code != exitDone {
+			t.Fatal(code, stderr)
+		}
+	}
+}

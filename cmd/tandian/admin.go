@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 
@@ -10,6 +11,8 @@ import (
 
 	"tandian/internal/app"
 	"tandian/internal/config"
+	"tandian/internal/kit/id"
+	"tandian/internal/kit/identity"
 )
 
 type adminCommand struct {
@@ -20,18 +23,23 @@ type adminCreate struct {
 	settings
 	Phone string `required:"" placeholder:"PHONE" help:"Mainland mobile number to sign in with."`
 	Role  string `default:"operator" enum:"operator,readonly,merchant,clerk" help:"operator, readonly, merchant or clerk."`
+	Shop  string `placeholder:"ID" help:"The shop that a clerk redeems for. Run it again for each further shop."`
 	Ask   bool   `help:"Ask for the password instead of drawing one."`
 }
 
 // Run prints a password that was drawn once, and keeps it nowhere.
 func (c *adminCreate) Run(ctx context.Context, p *program) error {
+	shopID, err := c.shop()
+	if err != nil {
+		return err
+	}
 	password, err := c.password(p)
 	if err != nil {
 		return err
 	}
 	c.Config.Addr, c.Config.AdminAddr, c.Config.ReadyFile = "127.0.0.1:0", "127.0.0.1:0", "" // nobody is served
 	return withApp(ctx, p, &c.settings, func(a *app.App, _ *config.Config) error {
-		if err := a.EnsureUser(ctx, c.Phone, c.Role, password.Reveal()); err != nil {
+		if err := a.EnsureUser(ctx, c.Phone, c.Role, password.Reveal(), shopID); err != nil {
 			return err
 		}
 		if c.Ask {
@@ -41,6 +49,23 @@ func (c *adminCreate) Run(ctx context.Context, p *program) error {
 		}
 		return err
 	})
+}
+
+// shop is the shop that is named, 0 = none. A clerk without one could redeem nothing.
+func (c *adminCreate) shop() (id.ID, error) {
+	switch {
+	case c.Role == string(identity.Clerk) && c.Shop == "":
+		return 0, usageError{errors.New("a clerk redeems for a shop; name it with --shop")}
+	case c.Role != string(identity.Clerk) && c.Shop != "":
+		return 0, usageError{errors.New("--shop is for --role clerk")}
+	case c.Shop == "":
+		return 0, nil
+	}
+	shopID, err := id.Parse(c.Shop)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("--shop %s: %w", c.Shop, err)}
+	}
+	return shopID, nil
 }
 
 func (c *adminCreate) password(p *program) (config.Secret, error) {

@@ -6,6 +6,7 @@ import (
 
 	"tandian/internal/account"
 	"tandian/internal/config"
+	"tandian/internal/kit/id"
 	"tandian/internal/kit/identity"
 	"tandian/internal/schema"
 )
@@ -50,9 +51,18 @@ func withTables(ctx context.Context, cfg *config.Config, use func(*database) err
 	return errors.Join(use(db), db.close())
 }
 
-// EnsureUser creates the user with the phone, or gives him the role and the password. It is for the operator's
+// EnsureUser creates the user with the phone, or gives him the role and the password, and has him work for a shop unless
+// shopID is 0. It returns shop.ErrNotFound, and has changed nothing, if there is no such shop. It is for the operator's
 // command line: nobody's rights are checked.
-func (a *App) EnsureUser(ctx context.Context, phone, role, password string) error {
-	_, err := a.accounts.Ensure(ctx, account.Profile{Phone: phone, Password: password, Roles: []identity.Role{identity.Role(role)}})
-	return err
+func (a *App) EnsureUser(ctx context.Context, phone, role, password string, shopID id.ID) error {
+	if shopID != 0 {
+		if _, err := a.shops.Find(ctx, shopID); err != nil {
+			return err
+		}
+	}
+	userID, err := a.accounts.Ensure(ctx, account.Profile{Phone: phone, Password: password, Roles: []identity.Role{identity.Role(role)}})
+	if err != nil || shopID == 0 {
+		return err
+	}
+	return a.shops.Employ(ctx, shopID, userID)
 }

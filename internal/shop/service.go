@@ -100,6 +100,18 @@ func (s *Service) RedeemsFor(ctx context.Context, user *identity.User) ([]id.ID,
 	return findShopsOwnedBy(ctx, s.db.Read, user.ID)
 }
 
+// Employ binds a user to a shop as one who works there; twice does nothing. It returns ErrNotFound if there is no such
+// shop. It is for the operator's command line: nobody's rights are checked.
+func (s *Service) Employ(ctx context.Context, shopID, userID id.ID) error {
+	if _, err := FindShop(ctx, s.db.Read, shopID); err != nil {
+		return err
+	}
+	if err := InsertStaff(ctx, s.db.Write, shopID, userID, store.Millis(s.now())); !s.db.IsDuplicate(err) {
+		return err
+	}
+	return nil
+}
+
 // Names returns the names of those of the shops that exist.
 func (s *Service) Names(ctx context.Context, ids []id.ID) (map[id.ID]string, error) {
 	rows, err := findShops(ctx, s.db.Read, ids)
