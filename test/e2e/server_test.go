@@ -252,7 +252,12 @@ func (s *server) testUsers(t *testing.T, n int) (tokens []string) {
 func (s *server) newSale(t *testing.T, operator string, stock, limit int) (saleID string) {
 	t.Helper()
 	shops := s.must(t, 200, "GET", "/api/v1/shops?limit=1", "", "")
-	shopID := shops.Body["items"].([]any)[0].(map[string]any)["id"].(string)
+	return s.newSaleOf(t, operator, shops.Body["items"].([]any)[0].(map[string]any)["id"].(string), stock, limit)
+}
+
+// newSaleOf is newSale for a shop.
+func (s *server) newSaleOf(t *testing.T, operator, shopID string, stock, limit int) (saleID string) {
+	t.Helper()
 	v := s.must(t, 201, "POST", "/api/v1/shops/"+shopID+"/vouchers", operator, `{"title":"测试券","payValue":4750,"faceValue":10000}`)
 	now := time.Now()
 	sale := s.must(t, 201, "POST", "/api/v1/vouchers/"+v.Body["id"].(string)+"/sale", operator,
