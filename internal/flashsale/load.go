@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -94,10 +95,41 @@ func (s *Service) load(ctx context.Context, saleID id.ID) error {
 		if st, err := s.Gate.Standing(ctx, saleID); err != nil || st.current(offer.Epoch) {
 			return nil, err
 		}
-		return nil, s.rebuild(ctx, saleID)
+		return nil, s.pauses.run(saleID, s.Now, func() error { return s.rebuild(ctx, saleID) })
 	})
 	if err != nil && !errors.Is(err, voucher.ErrSaleNotFound) {
 		return ErrBusy.With(err)
+	}
+	return err
+}
+
+// loadPause lies between two attempts to load a gate when the first has failed. Each reads all of a sale's orders under
+// its lock: buyers who keep coming must not have that done without end, for a server that takes nothing.
+const loadPause = 500 * time.Millisecond
+
+// pauses are the sales whose gate could not be loaded a moment ago.
+type pauses struct {
+	mu    sync.Mutex
+	until map[id.ID]time.Time // guarded by mu
+}
+
+// run calls load unless the sale's pause is running, and begins one if that fails.
+func (p *pauses) run(saleID id.ID, now func() time.Time, load func() error) error {
+	p.mu.Lock()
+	resting := now().Before(p.until[saleID])
+	p.mu.Unlock()
+	if resting {
+		return errors.New("flashsale: the gate could not be loaded a moment ago")
+	}
+	err := load()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.until, saleID)
+	if err != nil {
+		if p.until == nil {
+			p.until = map[id.ID]time.Time{}
+		}
+		p.until[saleID] = now().Add(loadPause)
 	}
 	return err
 }

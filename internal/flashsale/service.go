@@ -62,6 +62,7 @@ type Tombstones interface {
 type Service struct {
 	Options
 	loads   singleflight.Group
+	pauses  pauses
 	repeats repeats
 }
 

@@ -1,6 +1,7 @@
 package flashsale_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -46,4 +47,39 @@ func TestDeadLettersDoNotHideWhatWasLost(t *testing.T) {
 			t.Fatalf("%d messages (%v), want that of the reservation behind the dead letters", d.Ready, err)
 		}
 	}
+}
+
+// unwilling is a gate that can be read and takes nothing, as a server that has become a replica.
+type unwilling struct {
+	flashsale.Gate
+	loads int
+}
+
+func (g *unwilling) Load(context.Context, flashsale.Snapshot) (bool, error) {
+	g.loads++
+	return false, errors.New("READONLY")
+}
+
+// F05, F60: a gate that can't be loaded is not tried again for every buyer: all orders of the sale are read each time.
+func TestAnUnwillingGateIsNotLoadedForEveryBuyer(t *testing.T) {
+	p := newPipeline(t, 5, 1)
+	if err := p.gate.Unload(t.Context(), p.sale); err != nil {
+		t.Fatal(err)
+	}
+	gate := &unwilling{Gate: p.gate}
+	p.Gate = gate
+	for range 2 {
+		before := gate.loads
+		for user := range id.ID(100) {
+			if _, err := p.Grab(t.Context(), user+1, p.sale, key(user)); !errors.Is(err, flashsale.ErrBusy) {
+				t.Fatal(err)
+			}
+		}
+		if n := gate.loads - before; n != 1 {
+			t.Fatalf("loaded %d times for 100 buyers", n)
+		}
+		p.advance(time.Second)
+	}
+	p.Gate = p.gate
+	p.grab(t, 1, key(1))
 }
