@@ -155,7 +155,10 @@ func (d *DB) Get(ctx context.Context, q Querier, dest any, query string, args ..
 	}
 	defer rows.Close()
 	if !rows.Next() {
-		return errors.Join(rows.Err(), sql.ErrNoRows)
+		if err := rows.Err(); err != nil { // cut off, which isn't the same as nothing
+			return err
+		}
+		return sql.ErrNoRows
 	}
 	return d.Read.ScanRow(ctx, rows, dest)
 }
