@@ -16,6 +16,7 @@ import (
 
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/api"
+	"tandian/internal/kit/errs"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/identity"
 	"tandian/internal/kit/queue"
@@ -301,6 +302,34 @@ func testUnknownHandOverKeepsTheUnit(t *testing.T) {
 				t.Fatal(st)
 			}
 		})
+	}
+}
+
+func TestARefusalNamesWhatIsKept(t *testing.T) { onBoth(t, testARefusalNamesWhatIsKept) } // I6, F01, F82
+
+// The gate of the embedded mode dies with its process: a refusal names no order that would die with it.
+func testARefusalNamesWhatIsKept(t *testing.T) {
+	p := newPipeline(t, 5, 1)
+	p.broker.OnPublish(func(func() error) error { return errors.New("connection lost") })
+	for _, key := range []string{"key-00000001", "key-00000002"} {
+		if _, err := p.Grab(t.Context(), 1, p.sale, key); !errors.Is(err, flashsale.ErrUnknown) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	p.broker.OnPublish(nil)
+	_, err := p.Grab(t.Context(), 1, p.sale, "key-00000002")
+	var refused *errs.Error
+	if !errors.As(err, &refused) || !errors.Is(err, flashsale.ErrLimit) {
+		t.Fatal(err)
+	}
+	named := refused.Extra[api.ExtraOrderIDs].([]id.ID)
+	p.start(t)
+	p.drain(t)
+	if len(named) != 1 {
+		t.Fatal(named)
+	}
+	if st, _ := p.status(t, 1, named[0]); st != order.Unpaid {
+		t.Error(st)
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 		return orderID, nil
 	}
 	if v, ok := s.Gate.Peek(saleID, userID); ok {
-		return 0, v.refusal()
+		return 0, s.turnAway(ctx, v)
 	}
 	if !s.Broker.Up() { // rather than a tombstone for every click
 		return s.notAsked(ctx, userID, saleID, key, queue.ErrRefused)
@@ -108,7 +108,7 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 		failpoint.Pass(failpoint.AfterAdmit)
 		_, err = s.handOver(ctx, v.Reservation)
 	default:
-		return 0, v.refusal()
+		return 0, s.turnAway(ctx, v)
 	}
 	if err != nil {
 		return 0, err
@@ -149,6 +149,16 @@ func (s *Service) repeated(ctx context.Context, v Verdict, just bool) (id.ID, er
 	}
 	// The first attempt may still be on its way, or its outcome was unknown: sending again makes it certain.
 	return s.handOver(ctx, *r)
+}
+
+// turnAway answers who isn't admitted. It names only orders that will be there: see repeated.
+func (s *Service) turnAway(ctx context.Context, v Verdict) error {
+	for _, orderID := range v.Orders {
+		if _, err := s.repeated(ctx, Verdict{OrderID: orderID}, false); err != nil {
+			return err
+		}
+	}
+	return v.refusal()
 }
 
 const (
