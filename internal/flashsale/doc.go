@@ -34,6 +34,7 @@
 //	keys are lost or changed by a hand        the next to ask loads the gate, or the sweeper within its turn
 //	the server restarts, or another takes over  the same
 //	SQL can't be asked meanwhile              "busy"
+//	the server is read and takes no new gate  "busy"; it is tried again after a pause
 //	an id that no gate and no row knows       "unknown" while a gate is not loaded, and after one was loaded anew until
 //	                                          what it may lack has left the queue, a minute at least
 //	a change of terms can't be told           the sweeper tells it
