@@ -128,7 +128,7 @@ func TestCheckerCatchesSeededFaults(t *testing.T) {
 			tc.change(p)
 			window := 24 * time.Hour
 			if p.deeds != nil {
-				window = 3 * time.Second
+				window = shortly
 			}
 			w, err := with(t, "fault").openTown(t.Context(), tc.broker, window, "FAILPOINT="+fault)
 			defer func() {
@@ -156,6 +156,9 @@ func TestCheckerCatchesSeededFaults(t *testing.T) {
 	}
 }
 
+// shortly is how long an unpaid order lives in tests: they wait for its end.
+const shortly = 3 * time.Second
+
 // A few cycles of the loop on each broker: kills, an emptied Redis, replies that are cut off, a database that dies while
 // Redis is frozen, a gate with a false stock (B2, B5; make chaos does more). They were chosen to be short: no kill of
 // RabbitMQ, which takes twenty seconds to start.
@@ -167,7 +170,7 @@ func TestChaosShort(t *testing.T) {
 	block := func(broker string, numbers ...int) {
 		var out strings.Builder
 		var sum total
-		o := options{seed: 7, out: &out}
+		o := options{seed: 7, out: &out, payWindow: shortly}
 		if err := o.block(t.Context(), broker, numbers, l, &sum); err != nil {
 			t.Errorf("%s: %v", broker, err)
 		}

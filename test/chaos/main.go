@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	o := options{out: os.Stdout}
+	o := options{out: os.Stdout, payWindow: payWindow}
 	broker := flag.String("broker", "all", "sql, rabbit, stream or all")
 	flag.IntVar(&o.cycles, "n", 1, "cycles, in all")
 	flag.IntVar(&o.from, "from", 1, "number of the first cycle of each broker")

@@ -24,7 +24,8 @@ type options struct {
 	brokers      []string
 	cycles, from int
 	seed         uint64
-	stores       string // folder; "" = of this run
+	payWindow    time.Duration // how long an unpaid order lives
+	stores       string        // folder; "" = of this run
 	out          io.Writer
 }
 
@@ -132,7 +133,7 @@ func (o *options) block(ctx context.Context, broker string, numbers []int, l lab
 	if len(numbers) == 0 {
 		return nil
 	}
-	w, err := l.openTown(ctx, broker, payWindow)
+	w, err := l.openTown(ctx, broker, o.payWindow)
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err != nil {
 		return err
