@@ -132,6 +132,9 @@ func Operate(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Operat
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Production() {
+		a.letters.Leave = leaveToServers
+	}
 	for !a.backend.broker.Up() { // a link that is only just being opened refuses what is sent again
 		if !supervise.Sleep(ctx, brokerLook) {
 			return nil, errors.Join(ctx.Err(), a.Close())
@@ -140,7 +143,10 @@ func Operate(ctx context.Context, cfg *config.Config, log *slog.Logger) (*Operat
 	return &Operator{url: urlOf(a.admin), token: a.operators.token, close: a.Close}, nil
 }
 
-const brokerLook = 50 * time.Millisecond
+const (
+	brokerLook     = 50 * time.Millisecond
+	leaveToServers = 5 * time.Second // a server that runs takes a letter in within a second, and its metrics count it
+)
 
 // askServer finds the server that holds the folder.
 func askServer(cfg *config.Config, pid string) (*Operator, error) {

@@ -32,7 +32,9 @@ import (
 // desk is the console behind its API; the header Role says who asks.
 type desk struct {
 	http.Handler
-	db *store.DB
+	db      *store.DB
+	letters *order.DeadLetters
+	metrics *prometheus.Registry
 }
 
 func newDesk(t *testing.T, db *store.DB) *desk {
@@ -50,12 +52,13 @@ func newDesk(t *testing.T, db *store.DB) *desk {
 			}
 			return &identity.Caller{User: &identity.User{ID: 9, Roles: []identity.Role{role}}}
 		}})
+	letters := &order.DeadLetters{DB: db, Broker: broker, Tomb: writer, Now: time.Now, Log: log, Metrics: order.NewLetterMetrics(reg), Pause: time.Minute}
 	(&console.Service{
-		Letters:    &order.DeadLetters{DB: db, Broker: broker, Tomb: writer, Now: time.Now, Log: log, Metrics: order.NewLetterMetrics(reg), Pause: time.Minute},
+		Letters:    letters,
 		Reconciler: flashsale.NewReconciler(sales, gate, 0, reg),
 		Money:      payment.New(payment.Options{DB: db, Now: time.Now, Log: log, Metrics: payment.NewMetrics(reg)}),
 	}).Routes(a)
-	return &desk{a.Handler(http.NotFoundHandler()), db}
+	return &desk{a.Handler(http.NotFoundHandler()), db, letters, reg}
 }
 
 // do sends a request as somebody with a role, "" for nobody.
@@ -114,6 +117,38 @@ func TestWhoMayWhat(t *testing.T) {
 					t.Errorf("%q, %s: %d %v", role, request, status, answer)
 				}
 			}
+		}
+	}
+}
+
+// A command leaves new letters to the servers: what it took in would be counted by metrics that nobody asks for.
+func TestNewLettersAreLeftToTheServers(t *testing.T) {
+	d := newDesk(t, storetest.SQLite(t))
+	d.letter(t, 1, reservation(t, 1), "CHECK failed")
+	died := func() float64 {
+		t.Helper()
+		families, err := d.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0.0
+		for _, f := range families {
+			for _, m := range f.Metric {
+				if f.GetName() == "tandian_dead_letters_total" {
+					n += m.Counter.GetValue()
+				}
+			}
+		}
+		return n
+	}
+	for _, step := range []struct {
+		leave      time.Duration
+		seen, died int
+	}{{time.Hour, 0, 0}, {0, 1, 1}, {time.Hour, 1, 1}} {
+		d.letters.Leave = step.leave
+		_, answer := d.do(t, "operator", "GET", "/dead-letters", "")
+		if n := len(answer["items"].([]any)); n != step.seen || died() != float64(step.died) {
+			t.Errorf("%+v: %d seen, %v counted", step, n, died())
 		}
 	}
 }

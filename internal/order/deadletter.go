@@ -81,6 +81,7 @@ type DeadLetters struct {
 	Log     *slog.Logger
 	Metrics *LetterMetrics
 	Pause   time.Duration // from a letter's death to its automatic retry
+	Leave   time.Duration // for how long a new letter is left to others, unseen; 0 = not at all
 }
 
 // Tombstones is the half of Writer that ends an id without an order.

@@ -94,6 +94,9 @@ func (d *DeadLetters) List(ctx context.Context, f LetterFilter, before id.ID, li
 	if before > 0 {
 		q = q.Where("id < ?", before)
 	}
+	if d.Leave > 0 {
+		q = q.Where("last_at > 0")
+	}
 	return letters, q.Scan(ctx)
 }
 

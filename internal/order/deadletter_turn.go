@@ -27,7 +27,11 @@ func (d *DeadLetters) Turn(ctx context.Context) error {
 func (d *DeadLetters) takeIn(ctx context.Context) error {
 	for {
 		var letters []Letter
-		if err := d.DB.Read.NewSelect().Model(&letters).Where("state = ? AND last_at = 0", LetterPending).Order("id").Limit(atOnce).Scan(ctx); err != nil {
+		q := d.DB.Read.NewSelect().Model(&letters).Where("state = ? AND last_at = 0", LetterPending)
+		if d.Leave > 0 {
+			q = q.Where("created_at <= ?", store.Millis(d.Now().Add(-d.Leave)))
+		}
+		if err := q.Order("id").Limit(atOnce).Scan(ctx); err != nil {
 			return fmt.Errorf("read dead letters: %w", err)
 		}
 		for i := range letters {
