@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"golang.org/x/term"
 
 	"tandian/internal/app"
 	"tandian/internal/config"
-	"tandian/internal/kit/id"
-	"tandian/internal/kit/identity"
 )
 
 type adminCommand struct {
@@ -51,19 +50,22 @@ func (c *adminCreate) Run(ctx context.Context, p *program) error {
 	})
 }
 
+// clerk is the role that works for a shop.
+const clerk = "clerk"
+
 // shop is the shop that is named, 0 = none. A clerk without one could redeem nothing.
-func (c *adminCreate) shop() (id.ID, error) {
+func (c *adminCreate) shop() (int64, error) {
 	switch {
-	case c.Role == string(identity.Clerk) && c.Shop == "":
+	case c.Role == clerk && c.Shop == "":
 		return 0, usageError{errors.New("a clerk redeems for a shop; name it with --shop")}
-	case c.Role != string(identity.Clerk) && c.Shop != "":
+	case c.Role != clerk && c.Shop != "":
 		return 0, usageError{errors.New("--shop is for --role clerk")}
 	case c.Shop == "":
 		return 0, nil
 	}
-	shopID, err := id.Parse(c.Shop)
-	if err != nil {
-		return 0, usageError{fmt.Errorf("--shop %s: %w", c.Shop, err)}
+	shopID, err := strconv.ParseInt(c.Shop, 10, 64)
+	if err != nil || shopID < 1 {
+		return 0, usageError{fmt.Errorf("--shop %s: not the id of a shop; want a number such as 12", c.Shop)}
 	}
 	return shopID, nil
 }

@@ -54,9 +54,9 @@ func withTables(ctx context.Context, cfg *config.Config, use func(*database) err
 // EnsureUser creates the user with the phone, or gives him the role and the password, and has him work for a shop unless
 // shopID is 0. It returns shop.ErrNotFound, and has changed nothing, if there is no such shop. It is for the operator's
 // command line: nobody's rights are checked.
-func (a *App) EnsureUser(ctx context.Context, phone, role, password string, shopID id.ID) error {
+func (a *App) EnsureUser(ctx context.Context, phone, role, password string, shopID int64) error {
 	if shopID != 0 {
-		if _, err := a.shops.Find(ctx, shopID); err != nil {
+		if _, err := a.shops.Find(ctx, id.ID(shopID)); err != nil {
 			return err
 		}
 	}
@@ -64,5 +64,5 @@ func (a *App) EnsureUser(ctx context.Context, phone, role, password string, shop
 	if err != nil || shopID == 0 {
 		return err
 	}
-	return a.shops.Employ(ctx, shopID, userID)
+	return a.shops.Employ(ctx, id.ID(shopID), userID)
 }
