@@ -333,6 +333,25 @@ func testARefusalNamesWhatIsKept(t *testing.T) {
 	}
 }
 
+func TestARefusedRepeatEndsNothing(t *testing.T) { onBoth(t, testARefusedRepeatEndsNothing) } // I6, F01
+
+// The queue has the order and is full when the buyer clicks again: that is no reason to fail what he was told.
+func testARefusedRepeatEndsNothing(t *testing.T) {
+	p := newPipeline(t, 5, 1)
+	told := p.grab(t, 1, "key-00000001")
+	p.broker.OnPublish(func(func() error) error { return queue.ErrRefused })
+	for _, key := range []string{"key-00000001", "key-00000002"} {
+		if again, err := p.Grab(t.Context(), 1, p.sale, key); err == nil && again != told {
+			t.Errorf("%s: %d after %d", key, again, told)
+		}
+	}
+	p.broker.OnPublish(nil)
+	p.drain(t)
+	if st, _ := p.status(t, 1, told); st != order.Unpaid {
+		t.Error(st)
+	}
+}
+
 func TestSweeperSendsAgainWhatWasLost(t *testing.T) { onBoth(t, testSweeperSendsAgainWhatWasLost) } // S4, F10
 
 func testSweeperSendsAgainWhatWasLost(t *testing.T) {

@@ -106,7 +106,7 @@ func (s *Service) grab(ctx context.Context, userID, saleID id.ID, key string) (i
 		_, err = s.repeated(ctx, v, true)
 	case v.Result == Admitted:
 		failpoint.Pass(failpoint.AfterAdmit)
-		_, err = s.handOver(ctx, v.Reservation)
+		_, err = s.handOver(ctx, v.Reservation, true)
 	default:
 		return 0, s.turnAway(ctx, v)
 	}
@@ -148,7 +148,7 @@ func (s *Service) repeated(ctx context.Context, v Verdict, just bool) (id.ID, er
 		return v.OrderID, err
 	}
 	// The first attempt may still be on its way, or its outcome was unknown: sending again makes it certain.
-	return s.handOver(ctx, *r)
+	return s.handOver(ctx, *r, just)
 }
 
 // turnAway answers who isn't admitted. It names only orders that will be there: see repeated.
@@ -198,8 +198,9 @@ func (s *Service) admit(ctx context.Context, saleID id.ID, r Request) (Verdict, 
 	}
 }
 
-// handOver gives the reservation to the queue and turns the outcome into the buyer's answer.
-func (s *Service) handOver(ctx context.Context, r order.Reservation) (id.ID, error) {
+// handOver gives the reservation to the queue and turns the outcome into the buyer's answer. first = nobody has tried
+// before: only then does a refusal mean that the queue hasn't got it.
+func (s *Service) handOver(ctx context.Context, r order.Reservation, first bool) (id.ID, error) {
 	if s.Handover == nil {
 		return r.OrderID, nil
 	}
@@ -209,7 +210,7 @@ func (s *Service) handOver(ctx context.Context, r order.Reservation) (id.ID, err
 	switch {
 	case err == nil:
 		return r.OrderID, nil
-	case errors.Is(err, queue.ErrRefused):
+	case first && errors.Is(err, queue.ErrRefused):
 		return s.refused(ctx, r, err)
 	}
 	s.Metrics.unknown.Inc()
