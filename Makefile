@@ -46,7 +46,7 @@ openapi: ## write api/openapi.json and the web apps' types from the code
 bench: ## sell a whole flash sale on a server of its own and judge it
 	go run ./cmd/tandian bench grab --self
 
-bench-production: ## measure the production mode and write its page in docs/benchmarks; six minutes
+bench-production: ## measure the production mode and write its page in docs/benchmarks; seven minutes
 	@scripts/bench-production
 
 chaos: ## break things while sales run and judge what buyers were told: N=30 SEED=7 BROKER=all FROM=1

@@ -30,7 +30,7 @@ func (f figures) table() string {
 	f.gateRows(row)
 	for _, run := range []struct{ name, what string }{
 		{"grab", "accepted order"}, {"delayed", fmt.Sprintf("the same with %s messages in a delay queue", f.n("delayed", "delayed.left", "%.0f"))},
-		{"two", "the same, two instances"}, {"stream", "the same, Redis Streams instead of RabbitMQ"},
+		{"two", "the same, two instances"}, {"few", "the same, 64 connections instead of 256"}, {"stream", "the same, Redis Streams instead of RabbitMQ"},
 	} {
 		if _, ok := f[run.name]; ok {
 			f.grabRows(row, run.name, run.what)
@@ -68,7 +68,7 @@ func (f figures) grabRows(row func(key, figure, goal, measured string), name, wh
 		}
 	}
 	slices.Sort(parts)
-	row("b", what+": CPU, server and stores ÷ `GET /time`", "", f.n(name, "cpuRatio", "**%.2f**")+f.n(name, "cpuMicrosPerOrder", " (%.0f")+f.n(name, "cpuMicrosPerTime", " and %.0f µs; ")+strings.Join(parts, ", ")+")")
+	row("b", what+": CPU, server and stores ÷ `GET /time`", "≤ 4", f.n(name, "cpuRatio", "**%.2f**")+f.n(name, "cpuMicrosPerOrder", " (%.0f")+f.n(name, "cpuMicrosPerTime", " and %.0f µs; ")+strings.Join(parts, ", ")+")")
 	row("", "“sold out”: CPU ÷ `GET /time`", "", f.n(name, "soldOutCpuRatio", "%.2f"))
 	row("", "accepted, written per second ÷ `GET /time`", "", f.n(name, "ratioToTime", "%.2f")+f.n(name, "acceptRps", " (%.0f accepted")+f.n(name, "writtenRps", ", %.0f written per second)"))
 }
