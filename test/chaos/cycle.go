@@ -227,8 +227,21 @@ type inspection struct {
 // standing is what the instances see of a sale, and since when they have seen the same.
 type standing struct {
 	inspection
-	seen  inspection // the same, with what the instances say of being at rest
+	same  bool // they agree
 	since time.Time
+}
+
+// next is the standing after another look. A look at which they don't agree is like no other.
+func (s standing) next(seen inspection, same bool, now time.Time) standing {
+	if !same || !s.same || seen != s.inspection {
+		return standing{seen, same, now}
+	}
+	return s
+}
+
+// rests reports whether the sale has been at rest for long enough.
+func (s standing) rests(now time.Time) bool {
+	return s.same && s.AtRest && s.moneyUnderWay == 0 && now.Sub(s.since) >= quiet
 }
 
 // quiet is how long the instances must see the same before it counts as rest.
@@ -239,12 +252,9 @@ func (c *cycle) rest(ctx context.Context, deadline time.Time) (last standing, er
 	for {
 		seen, same := c.look(ctx)
 		now := time.Now()
-		if !same || seen != last.seen {
-			last = standing{seen, seen, now}
-			last.AtRest = last.AtRest && same && seen.moneyUnderWay == 0
-		}
-		if last.AtRest && now.Sub(last.since) >= quiet || now.After(deadline) {
-			last.AtRest = last.AtRest && now.Sub(last.since) >= quiet
+		last = last.next(seen, same, now)
+		if rests := last.rests(now); rests || now.After(deadline) {
+			last.AtRest = rests
 			return last, nil
 		}
 		if err := wait(ctx, 100*time.Millisecond); err != nil {

@@ -68,6 +68,42 @@ func TestDrawKeepsTheRules(t *testing.T) {
 	}
 }
 
+// A sale rests when all see the same of it for a while, and nothing is under way. It doesn't matter what was seen before
+// they agreed.
+func TestRest(t *testing.T) {
+	type look struct {
+		stock, underWay int64
+		atRest, same    bool
+	}
+	calm := look{7, 0, true, true}
+	for name, tc := range map[string]struct {
+		looks []look // half of quiet apart
+		rests bool
+	}{
+		"calm":                        {[]look{calm, calm, calm}, true},
+		"not for long":                {[]look{calm, calm}, false},
+		"a moment ago it changed":     {[]look{calm, calm, {8, 0, true, true}}, false},
+		"they didn't agree at first":  {[]look{{7, 0, true, false}, calm, calm, calm}, true},
+		"they don't agree":            {[]look{{7, 0, true, false}, {7, 0, true, false}, {7, 0, true, false}}, false},
+		"money is under way":          {[]look{{7, 1, true, true}, {7, 1, true, true}, {7, 1, true, true}}, false},
+		"something waits to be given": {[]look{{7, 0, false, true}, {7, 0, false, true}, {7, 0, false, true}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s standing
+			now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+			for _, l := range tc.looks {
+				now = now.Add(quiet / 2)
+				seen := inspection{AtRest: l.atRest, moneyUnderWay: l.underWay}
+				seen.Gate.Stock = l.stock
+				s = s.next(seen, l.same, now)
+			}
+			if s.rests(now) != tc.rests {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
 // An instance that calls itself ready must serve; one that says it isn't may refuse, and so may one for a moment.
 func TestWatchFindsALiar(t *testing.T) {
 	start := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
