@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -195,6 +196,34 @@ func TestWhatKillsItsConsumersDies(t *testing.T) {
 	}
 	if acked.Load() != 3 || killed.Load() != 5 {
 		t.Fatalf("%d acked, %d killed", acked.Load(), killed.Load())
+	}
+}
+
+// A consumer that lives has not been killed by what it never got: answers that are lost are no deliveries.
+func TestLostAnswersAreNoDeliveries(t *testing.T) {
+	r, b, g := start(t, nil)
+	publish(t, b, "1")
+	var script strings.Builder
+	for _, file := range []string{"lua/common.lua", "lua/take.lua"} {
+		part, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script.Write(part)
+	}
+	for range 10 { // asks as the consumer that comes, and nobody hears the answer
+		answer := r.Do(t.Context(), r.B().Eval().Script(script.String()).Numkeys(2).Key(stream.Key("a"), stream.Delayed(stream.Key("a"))).
+			Arg("writers", b.Instance+"-1", "10", "60000", "2", "1").Build())
+		if entries, err := answer.ToArray(); err != nil || len(entries) != 2 {
+			t.Fatal(entries, err)
+		}
+	}
+	if m := receive(t, consume(t, b, queue.Batch{Max: 10})); m.ID != "1" {
+		t.Fatal(m)
+	}
+	r.wantEmpty(t, stream.Key("a"))
+	if dead := g.all(); len(dead) > 0 {
+		t.Fatal(dead)
 	}
 }
 

@@ -19,7 +19,7 @@
 //
 //	stops in good order      what it had is free at once
 //	dies, freezes            its entries are free after 15 s without a sign of life; a long handler gives signs
-//	an answer gets lost      the consumer finds its own entries before anything else
+//	an answer gets lost      the consumer finds its own entries before anything else, and that is no delivery
 //	kills its consumers      after two deliveries an entry travels alone, after five it is a dead letter
 //
 // Consumers don't block on Redis: one blocking read can't wait for streams of several cluster slots, and one that is cut

@@ -36,9 +36,11 @@ local function claim(pending)
     local alone = deliveries >= suspect
     if (empty or owner ~= me) and (not alone or empty and #out == 1) then
       -- An entry that somebody has deleted is not returned, and is no longer pending then.
-      local got = redis.call('XCLAIM', stream, group, me, 0, entry)
+      -- What was lost on the way to a consumer that is alive has not ended it: that is no delivery.
+      if owner ~= me then deliveries = deliveries + 1 end
+      local got = redis.call('XCLAIM', stream, group, me, 0, entry, 'RETRYCOUNT', deliveries)
       if got[1] and got[1][2] then
-        out[#out + 1] = {entry, deliveries + 1, got[1][2]}
+        out[#out + 1] = {entry, deliveries, got[1][2]}
         room = room - 1
         if alone or room == 0 then return true end
       end
