@@ -43,7 +43,7 @@ func (c *Closer) Turn(ctx context.Context) error {
 	now := c.Now()
 	until := store.Millis(now)
 	if failpoint.On(failpoint.CloseEarly) {
-		until += (2 * time.Second).Milliseconds()
+		until += time.Hour.Milliseconds()
 	}
 	asking, stop := context.WithTimeout(ctx, askBudget)
 	defer stop()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tandian/internal/order"
 )
 
 // shared is what the tests of this package run on. The stores start at once, for RabbitMQ takes its time.
@@ -128,7 +130,7 @@ func TestCheckerCatchesSeededFaults(t *testing.T) {
 			tc.change(p)
 			window := 24 * time.Hour
 			if p.deeds != nil {
-				window = shortly
+				window = order.CloseEvery + shortly // a scan comes before each deadline
 			}
 			w, err := with(t, "fault").openTown(t.Context(), tc.broker, window, "FAILPOINT="+fault)
 			defer func() {

@@ -18,7 +18,7 @@ const (
 	LateMoneyKept      = "late_money_kept"      // money for an order that has ended isn't sent back
 	RefundTwice        = "refund_twice"         // a refund that is done is asked for once more, under another id
 	RedeemTwice        = "redeem_twice"         // a code that is used up is taken for good once more
-	CloseEarly         = "close_early"          // an unpaid order is closed two seconds before its deadline
+	CloseEarly         = "close_early"          // an unpaid order is closed by the next scan, however far its deadline
 	FailSome           = "fail_some"            // the writer takes every third batch row by row and refuses every tenth row, so that units return
 )
 
