@@ -14,28 +14,17 @@ import (
 // loseDelayed deletes the queues in which check messages wait, with all that is in them.
 func (w *town) loseDelayed(t *testing.T) {
 	t.Helper()
-	conn, err := amqp.Dial(w.rabbit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
 	lost := 0
-	for _, r := range rabbit.Orders().Routes {
-		if r.Topic != order.TopicCheck {
-			continue
-		}
+	w.atRoute(t, order.TopicCheck, func(ch *amqp.Channel, r rabbit.Route) error {
 		for _, level := range r.Levels {
 			n, err := ch.QueueDelete(r.Delay+level.String(), false, false, false)
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 			lost += n
 		}
-	}
+		return nil
+	})
 	if lost == 0 {
 		t.Error("no check message was waiting")
 	}

@@ -12,19 +12,7 @@ import (
 // checksWaiting counts the check messages in the broker, delayed ones included.
 func (w *town) checksWaiting(t *testing.T) (n int) {
 	t.Helper()
-	conn, err := amqp.Dial(w.rabbit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range rabbit.Orders().Routes {
-		if r.Topic != order.TopicCheck {
-			continue
-		}
+	w.atRoute(t, order.TopicCheck, func(ch *amqp.Channel, r rabbit.Route) error {
 		queues := []string{r.Queue}
 		for _, level := range r.Levels {
 			queues = append(queues, r.Delay+level.String())
@@ -32,11 +20,12 @@ func (w *town) checksWaiting(t *testing.T) (n int) {
 		for _, name := range queues {
 			q, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 			n += q.Messages
 		}
-	}
+		return nil
+	})
 	return n
 }
 

@@ -99,6 +99,14 @@ func TestFrozenBroker(t *testing.T) {
 // an instance has noticed and bound it again.
 func (w *town) unbind(t *testing.T) {
 	t.Helper()
+	w.atRoute(t, order.TopicCreate, func(ch *amqp.Channel, r rabbit.Route) error {
+		return ch.QueueUnbind(r.Queue, r.Key, r.Exchange, nil)
+	})
+}
+
+// atRoute calls do for each route of a topic, with a channel of its own to the broker.
+func (w *town) atRoute(t *testing.T, topic string, do func(*amqp.Channel, rabbit.Route) error) {
+	t.Helper()
 	conn, err := amqp.Dial(w.rabbit)
 	if err != nil {
 		t.Fatal(err)
@@ -109,10 +117,10 @@ func (w *town) unbind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range rabbit.Orders().Routes {
-		if r.Topic != order.TopicCreate {
+		if r.Topic != topic {
 			continue
 		}
-		if err := ch.QueueUnbind(r.Queue, r.Key, r.Exchange, nil); err != nil {
+		if err := do(ch, r); err != nil {
 			t.Fatal(err)
 		}
 	}
