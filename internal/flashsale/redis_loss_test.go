@@ -6,9 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"tandian/internal/flashsale"
 	"tandian/internal/kit/id"
@@ -147,7 +151,7 @@ func TestStaleReplicaTakesOver(t *testing.T) {
 	server.do(t, "CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	replica := privateRedis(t, "replica")
 	sold := sellThree(t, p)
-	server.do(t, "WAIT", "1", "10000")
+	caughtUp(t, server.client, replica.client)
 	replica.do(t, "REPLICAOF", "NO", "ONE")
 	t.Cleanup(func() { server.up(t, "kill", "replica") })
 	tail := p.buy(t, 4, 5)
@@ -162,6 +166,26 @@ func TestStaleReplicaTakesOver(t *testing.T) {
 	// Back to the first, which has its own gate still, as it was when it was left. It has missed an epoch.
 	l.turn(server.addr)
 	goesOn(t, p, flashsale.CauseForeign, sold, tail, queued, late)
+}
+
+// caughtUp waits until the replica has all that its primary holds now. WAIT would not do: it is about the writes of the
+// client that asks.
+func caughtUp(t *testing.T, primary, replica rueidis.Client) {
+	t.Helper()
+	offset := func(c rueidis.Client, field string) int64 {
+		text, err := c.Do(t.Context(), c.B().Info().Section("replication").Build()).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(text, field+":")
+		n, err := strconv.ParseInt(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 10, 64)
+		if err != nil {
+			t.Fatal(field, err)
+		}
+		return n
+	}
+	now := offset(primary, "master_repl_offset")
+	eventually(t, "the replica has caught up", func() bool { return offset(replica, "slave_repl_offset") >= now })
 }
 
 // goesOn checks that a sale of 20 units is sold to the last piece after its gate went back in time, and that everybody
