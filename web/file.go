@@ -83,7 +83,8 @@ func examine(apps fs.FS, name string, zip bool) (*file, error) {
 	return f, nil
 }
 
-func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+// serve answers with the file under a status.
+func (f *file) serve(w http.ResponseWriter, r *http.Request, status int) {
 	h := w.Header()
 	h.Set("Content-Type", f.contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -102,7 +103,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	etag = `"` + etag + `"`
 	h.Set("Etag", etag)
-	if matches(r.Header.Get("If-None-Match"), etag) {
+	if status == http.StatusOK && matches(r.Header.Get("If-None-Match"), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -110,6 +111,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("Content-Length", strconv.Itoa(size))
+	w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +25,8 @@ const contentPolicy = "default-src 'self'; img-src 'self' data: blob:; font-src 
 // 404 when it is missing, so that a stale page fails loudly instead of running
 // HTML as a script. Any other path outside /docs is a file of the shopper app or
 // else its index.html, whose router takes it from there; these are revalidated
-// on every use. Only GET and HEAD are answered.
+// on every use. Where the app has no page either, it says so with the status 404.
+// Only GET and HEAD are answered.
 //
 // An embedded file is compressed when it is first asked for, so that nothing is
 // spent at start. A non-empty dir, laid out like web/dist, is read on every
@@ -37,6 +39,9 @@ func Handler(dir string) http.Handler {
 	return handler{keep(dist())}
 }
 
+// pages are the addresses in the router of the shopper app (shop/src/router.ts), as patterns of path.Match.
+var pages = []string{"/", "/shop/*", "/sale/*", "/grab/*", "/pay/*", "/orders", "/order/*", "/verify", "/login", "/me"}
+
 type handler struct{ find source }
 
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -46,9 +51,13 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, fallback, hashed := resolve(r.URL.Path)
+	status := http.StatusOK
 	f, err := h.find(name)
 	if err != nil && fallback != "" {
 		f, err = h.find(fallback)
+		if !isPage(r.URL.Path) {
+			status = http.StatusNotFound
+		}
 	}
 	if err != nil {
 		w.Header().Set("Cache-Control", "no-store")
@@ -60,7 +69,14 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		w.Header().Set("Cache-Control", "no-cache")
 	}
-	f.serve(w, r)
+	f.serve(w, r, status)
+}
+
+func isPage(requested string) bool {
+	return slices.ContainsFunc(pages, func(pattern string) bool {
+		ok, err := path.Match(pattern, path.Clean("/"+requested))
+		return ok && err == nil
+	})
 }
 
 // resolve turns the path of a request into the file's name within dist, what to

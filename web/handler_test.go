@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,14 +64,17 @@ func TestPaths(t *testing.T) {
 	}{
 		{"the root is the page", "GET", "/", 200, "text/html; charset=utf-8", revalidate},
 		{"a route of the app is the page", "GET", "/grab/1234567890123452817", 200, "text/html; charset=utf-8", revalidate},
-		{"a file that looks like one but isn't there is the page", "GET", "/robots.txt", 200, "text/html; charset=utf-8", revalidate},
+		{"a route with a slash at its end is the page", "GET", "/orders/", 200, "text/html; charset=utf-8", revalidate},
+		{"a file that isn't there is the app's page about that", "GET", "/robots.txt", 404, "text/html; charset=utf-8", revalidate},
+		{"W32: so is what others keep there", "GET", "/metrics", 404, "text/html; charset=utf-8", revalidate},
+		{"and what goes on after a route", "GET", "/shop/1/2", 404, "text/html; charset=utf-8", revalidate},
 		{"a plain file is itself", "GET", "/favicon.svg", 200, "image/svg+xml", revalidate},
 		{"a hashed script stays for ever", "GET", script, 200, "text/javascript; charset=utf-8", forever},
 		{"a name with an underscore is there", "GET", "/assets/_helper-B1.js", 200, "text/javascript; charset=utf-8", forever},
 		{"a picture is sniffed", "GET", "/assets/shop-C9.png", 200, "image/png", forever},
 		{"a missing hashed file is not the page", "GET", "/assets/index-old.js", 404, "text/plain; charset=utf-8", "no-store"},
 		{"the directory itself is missing too", "GET", "/assets/nested", 404, "text/plain; charset=utf-8", "no-store"},
-		{"dots lead nowhere", "GET", "/assets/../../../etc/passwd", 200, "text/html; charset=utf-8", revalidate},
+		{"dots lead nowhere", "GET", "/assets/../../../etc/passwd", 404, "text/html; charset=utf-8", revalidate},
 		{"the reference", "GET", "/docs", 200, "text/html; charset=utf-8", revalidate},
 		{"the reference, as a folder", "GET", "/docs/", 200, "text/html; charset=utf-8", revalidate},
 		{"its script stays for ever", "GET", "/docs/assets/index-E4.js", 200, "text/javascript; charset=utf-8", forever},
@@ -95,6 +99,23 @@ func TestPaths(t *testing.T) {
 				t.Errorf("HEAD answered with %d bytes", len(body))
 			}
 		})
+	}
+}
+
+// The router of the app and the server agree on which addresses there are.
+func TestPagesAreThoseOfTheRouter(t *testing.T) {
+	source, err := os.ReadFile("shop/src/router.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var routes []string
+	for _, m := range regexp.MustCompile(`path: '([^']*)'`).FindAllStringSubmatch(string(source), -1) {
+		if m[1] != "/404" && !strings.Contains(m[1], "(") { // the page that says that there is none
+			routes = append(routes, regexp.MustCompile(`:\w+`).ReplaceAllString(m[1], "*"))
+		}
+	}
+	if !slices.Equal(routes, pages) {
+		t.Errorf("the router has %q, the server %q", routes, pages)
 	}
 }
 

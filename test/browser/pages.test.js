@@ -43,7 +43,7 @@ const world = suite([], async ({ server, operator }) => {
     { path: '/me', shows: '.profile a' },
     { path: '/me', user: clerk, shows: '.verify' },
     { path: '/me', user, shows: '.shortcuts' },
-    { path: '/no/such/page', shows: '.note' },
+    { path: '/no/such/page', failing: [/\/no\/such\/page$/], shows: '.note' },
   ]
 })
 

@@ -176,9 +176,8 @@ func TestBadInputOnEveryRoute(t *testing.T) {
 // W32: what is for operators' machines is not on the public listener.
 func TestNothingPrivateOnThePublicListener(t *testing.T) {
 	s := start(t, binary(t, ""), t.TempDir())
-	page := s.must(t, 200, "GET", "/", "", "").Text
 	for _, path := range []string{"/debug/pprof/", "/debug/vars", "/metrics", "/druid/", "/swagger-ui.html", "/actuator", "/actuator/env", "/.git/config", "/.env"} {
-		if a := s.do(t, "GET", path, "", ""); a.Status != 404 && a.Text != page {
+		if a := s.do(t, "GET", path, "", ""); a.Status != 404 {
 			t.Errorf("%s: %d %.100s", path, a.Status, a.Text)
 		}
 	}
