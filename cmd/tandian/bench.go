@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"tandian/internal/bench"
 	"tandian/internal/config"
@@ -57,6 +59,9 @@ func (c *benchStart) Run(ctx context.Context, p *program) error {
 
 // bench carries out a run, with options completed by what the command line can't carry.
 func (p *program) bench(ctx context.Context, mode func(context.Context, bench.Options) (bench.Report, error), o bench.Options) error {
+	// A reader who has gone away ends the run like an interrupt, and with it the server that it has started.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGPIPE)
+	defer stop()
 	o.Stdout, o.Stderr, o.Commit, o.Stores = p.stdout, p.stderr, commit(ctx), benchStores(p.lookupEnv)
 	_, err := mode(ctx, o)
 	var usage *bench.UsageError
