@@ -238,7 +238,6 @@ func (s *Service) refused(ctx context.Context, r order.Reservation, cause error)
 	case row.Status != order.Failed:
 		return r.OrderID, nil
 	}
-	failpoint.Pass(failpoint.BeforeRelease)
 	if err := s.Release(ctx, r.SaleID, r.OrderID, true); err != nil {
 		s.Log.WarnContext(ctx, "unit not given back yet, its gate_release row stays", "order", r.OrderID, "err", err)
 	}

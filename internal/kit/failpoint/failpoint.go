@@ -25,7 +25,6 @@ const (
 // The places.
 const (
 	AfterAdmit    = "after_admit"    // the gate has admitted, the reservation is not handed over
-	BeforeRelease = "before_release" // a refused hand-over has its tombstone, the gate has not got the unit back
 	BeforeStock   = "before_stock"   // a batch's rows are inserted, the stock is not lowered
 	BeforeCommit  = "before_commit"  // all statements of a batch are done
 	AfterCommit   = "after_commit"   // a batch is committed, the gate is not told and the message not acked
