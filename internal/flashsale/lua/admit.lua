@@ -24,18 +24,26 @@ local amount, voucher, window = gate.terms[5], gate.terms[6], tonumber(gate.term
 local t = redis.call('TIME')
 local now = gate.clock or tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
 local stamp, before = string.format('%.0f', now), string.format('%.0f', now + window)
-local taken = 0
 local sale = string.match(KEYS[1], '{sale:(%d+)}')
+
+-- What is known of these buyers is read for all of them at once, and so is written what changes: a call costs more than
+-- what it carries. In between, whoever comes later in the batch finds what was decided about those before him.
+local orders, users, requests = {}, {}, {}
+for i = 2, #ARGV, 3 do
+  orders[#orders + 1], users[#users + 1], requests[#requests + 1] = ARGV[i], ARGV[i + 1], ARGV[i + 1] .. ':' .. ARGV[i + 2]
+end
+local recorded, units, admitted = read(KEYS[4], orders), read(KEYS[3], users), read(KEYS[5], requests)
+local newOrders, newUnits, newRequests, newPending, taken = {}, {}, {}, {}, 0
 local queued = {} -- what order.Decode reads
 
 local function decide(order, user, request)
-  local earlier = redis.call('HGET', KEYS[5], user .. ':' .. request)
-  if earlier then return {2, earlier} end
-  if redis.call('HEXISTS', KEYS[4], order) == 1 then return {2, order} end
+  local key = user .. ':' .. request
+  if admitted[key] then return {2, admitted[key]} end
+  if recorded[order] then return {2, order} end
   if now < begins then return {5} end
   if now >= ends then return {6} end
   if paused == '1' then return {7} end
-  local held, n, slot, units = holding(user)
+  local held, n, slot = holding(units[user])
   if n >= limit then
     local v = {3}
     for s = 0, 62 do
@@ -46,10 +54,13 @@ local function decide(order, user, request)
   if gate.stock - taken <= 0 then return {4} end
   taken = taken + 1
   local unit = slot .. '=' .. order
-  redis.call('HSET', KEYS[3], user, n == 0 and unit or units .. ';' .. unit)
-  redis.call('HSET', KEYS[4], order, table.concat({'P', user, slot, amount, stamp, before, voucher, request}, '|'))
-  redis.call('HSET', KEYS[5], user .. ':' .. request, order)
-  redis.call('ZADD', KEYS[6], stamp, order)
+  units[user] = n == 0 and unit or units[user] .. ';' .. unit
+  recorded[order] = table.concat({'P', user, slot, amount, stamp, before, voucher, request}, '|')
+  admitted[key] = order
+  append(newUnits, user, units[user])
+  append(newOrders, order, recorded[order])
+  append(newRequests, key, order)
+  append(newPending, stamp, order)
   if stream then
     queued[taken] = string.format('{"orderId":"%s","saleId":"%s","voucherId":"%s","userId":"%s","slot":%d,"amount":%s,"requestId":%s,"admittedAt":%s,"payBefore":%s}',
       order, sale, voucher, user, slot, amount, cjson.encode(request), stamp, before)
@@ -59,7 +70,13 @@ end
 
 local out = {gate.server, stamp, amount, voucher, string.format('%.0f', window)}
 for i = 2, #ARGV, 3 do out[#out + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
-if taken > 0 then redis.call('DECRBY', KEYS[2], taken) end
+if taken > 0 then
+  redis.call('HSET', KEYS[3], unpack(newUnits))
+  redis.call('HSET', KEYS[4], unpack(newOrders))
+  redis.call('HSET', KEYS[5], unpack(newRequests))
+  redis.call('ZADD', KEYS[6], unpack(newPending))
+  redis.call('DECRBY', KEYS[2], taken)
+end
 if #queued > 0 then
   redis.call('XADD', stream, '*', 'body', '{"v":1,"reservations":[' .. table.concat(queued, ',') .. ']}')
   redis.pcall('PUBLISH', bell, stream) -- a hint: that it fails must not look like buyers who weren't admitted

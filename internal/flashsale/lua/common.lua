@@ -54,15 +54,27 @@ local function open(...)
   return gate
 end
 
--- holding reads a buyer's units: the order of each slot, how many, the lowest free slot, and all of it as it is kept.
-local function holding(user)
-  local held, n, free, units = {}, 0, 0, redis.call('HGET', KEYS[3], user) or ''
-  for slot, order in string.gmatch(units, '(%d+)=(%d+)') do
+-- read returns the values of some members of a hash by their names, without those that it doesn't have.
+local function read(key, names)
+  local found = {}
+  for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do found[names[i]] = value or nil end
+  return found
+end
+
+local function append(list, name, value)
+  list[#list + 1] = name
+  list[#list + 1] = value
+end
+
+-- holding takes a buyer's units apart: the order of each slot, how many, and the lowest free slot.
+local function holding(units)
+  local held, n, free = {}, 0, 0
+  for slot, order in string.gmatch(units or '', '(%d+)=(%d+)') do
     held[tonumber(slot)] = order
     n = n + 1
   end
   while held[free] do free = free + 1 end
-  return held, n, free, units
+  return held, n, free
 end
 
 local function keep(user, held)
@@ -86,7 +98,7 @@ end
 
 -- give_up takes an order out of its buyer's slots, unless the slot has become another order's.
 local function give_up(order, user, slot)
-  local held = holding(user)
+  local held = holding(redis.call('HGET', KEYS[3], user) or nil)
   if held[slot] == order then
     held[slot] = nil
     keep(user, held)
