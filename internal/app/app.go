@@ -162,7 +162,7 @@ func (a *App) build() error {
 		return err
 	}
 	a.notifier = &order.Notifier{DB: b.db, Sender: sender, Log: a.log}
-	if b.handovers > 0 {
+	if b.handsOver {
 		a.handover = flashsale.NewHandover(b.broker, c.newID, cfg.WriterBatch)
 	}
 	a.sales = flashsale.New(flashsale.Options{DB: b.db, Gate: b.gate, Broker: b.broker, Handover: a.handover, Tomb: a.writer,

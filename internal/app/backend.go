@@ -40,7 +40,7 @@ type backend struct {
 
 	acceptUnknown bool // see flashsale.Options
 	backlog       func(ctx context.Context, q store.Querier) ([]order.Reservation, error)
-	handovers     int // messages on their way side by side; 0: the gate itself puts whom it admits into the queue
+	handsOver     bool // false: the gate itself puts whom it admits into the queue
 
 	operatorFile string // where a command finds the running server that holds the stores; "" = it opens them beside it
 
@@ -191,7 +191,7 @@ func (b *backend) rabbit(ctx context.Context, cfg *config.Config, c clock, log *
 		return fmt.Errorf("--rabbitmq-url: %w", err)
 	}
 	b.closers = append(b.closers, broker.Close)
-	b.broker, b.handovers = broker, 4
+	b.broker, b.handsOver = broker, true
 	b.dependencies = append(b.dependencies, dependency{"queue", func(context.Context) error { return brokerIsUp(broker.Up(), broker.Delivering()) }})
 	b.stores = append(b.stores, cmp.Or(broker.Server(), "RabbitMQ"))
 	return nil
@@ -243,7 +243,7 @@ func (b *backend) embedded(ctx context.Context, cfg *config.Config, c clock, onE
 	b.stores = []string{b.db.Name + "  " + cfg.DataDir}
 	b.operatorFile = operatorFile(cfg)
 	b.secret = kept(cfg.DataDir)
-	b.handovers = 1
+	b.handsOver = true
 	b.backlog = func(ctx context.Context, q store.Querier) ([]order.Reservation, error) {
 		bodies, err := sqlqueue.Backlog(ctx, q, order.TopicCreate)
 		return reservations(bodies), err

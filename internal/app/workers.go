@@ -51,8 +51,8 @@ func (a *App) workers() []supervise.Worker {
 	for i := range a.cfg.Writers {
 		consume(fmt.Sprintf("writer %d", i+1), order.TopicCreate, queue.Batch{Max: a.cfg.WriterBatch, Linger: a.cfg.WriterLinger}, a.writer.Handle)
 	}
-	for i := range b.handovers {
-		add(fmt.Sprintf("hand-over %d", i+1), a.handover.Run)
+	if b.handsOver {
+		add("hand-over", a.handover.Run)
 	}
 	every("sweeper", time.Second, nil, flashsale.NewSweeper(a.sales).Turn)
 	every("order watch", 500*time.Millisecond, nil, a.orders.Watch.Turn)

@@ -9,8 +9,9 @@ import (
 	"tandian/internal/order"
 )
 
-// Handover gives admitted reservations to the queue. Buyers who arrive while a message is on its way travel together
-// in the next one: with a queue that confirms from disk, one write serves them all.
+// Handover gives admitted reservations to the queue, one message at a time. Buyers who arrive while it is on its way
+// travel together in the next one: with a queue that confirms from disk, one write serves them all. Several messages side
+// by side would carry fewer buyers each, and cost the queue more than they save the buyers.
 type Handover struct {
 	Broker queue.Broker
 	NewID  func() string // message ids
@@ -35,8 +36,7 @@ func NewHandover(b queue.Broker, newID func() string, most int) *Handover {
 // publishTimeout bounds one message; past it the outcome is unknown.
 const publishTimeout = 30 * time.Second
 
-// Run carries parcels until ctx ends, and then those that are already waiting. Several may run at once, for brokers
-// that confirm several messages side by side.
+// Run carries parcels until ctx ends, and then those that are already waiting.
 func (h *Handover) Run(ctx context.Context) error {
 	for {
 		select {
