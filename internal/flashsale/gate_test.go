@@ -460,7 +460,7 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 		}
 		g.admit(t, 1, 1, "a")
 		// Whoever is refused for the sale's sake teaches this process.
-		g.eventually(t, "a stranger needs no gate to hear that all is gone", func() bool {
+		eventually(t, "a stranger needs no gate to hear that all is gone", func() bool {
 			g.admit(t, 2, 2, "a")
 			v, ok := g.Peek(saleID, 3)
 			return ok && v.Result == flashsale.SoldOut
@@ -471,11 +471,11 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 		if err := g.Release(t.Context(), saleID, 1, false); err != nil {
 			t.Fatal(err)
 		}
-		g.eventually(t, "a unit has come back", func() bool { _, ok := g.Peek(saleID, 3); return !ok })
+		eventually(t, "a unit has come back", func() bool { _, ok := g.Peek(saleID, 3); return !ok })
 		if v := g.admit(t, 4, 3, "a"); v.Result != flashsale.Admitted {
 			t.Fatal(v)
 		}
-		g.eventually(t, "sold out again", func() bool {
+		eventually(t, "sold out again", func() bool {
 			g.admit(t, 5, 2, "a")
 			_, ok := g.Peek(saleID, 4)
 			return ok
@@ -484,16 +484,6 @@ func gateContract(t *testing.T, open func(t testing.TB) gateBundle) {
 			t.Fatal("whose request was answered must reach the gate, also when his order is closed")
 		}
 	})
-}
-
-// eventually waits for an event that another process tells of.
-func (g gateBundle) eventually(t testing.TB, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Second); !happened(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within a second: ", what)
-		}
-	}
 }
 
 func BenchmarkMemoryGateAdmit(b *testing.B) {

@@ -127,7 +127,7 @@ func TestTheWindowIsTheSameInAllZones(t *testing.T) {
 	operator := s[0].signIn(t, operatorPhone)
 	saleID := s[0].newSale(t, operator, 10_000, 1)
 	c := gather(t, s[0], saleID, 1500)
-	begin := time.Now().Add(500 * time.Millisecond).Truncate(time.Millisecond)
+	begin := time.Now().Add(3 * time.Second).Truncate(time.Millisecond)
 	end := begin.Add(500 * time.Millisecond)
 	shanghai := time.FixedZone("", 8*3600)
 	s[1].must(t, 200, "PATCH", "/api/v1/sales/"+saleID, operator, fmt.Sprintf(`{"beginsAt":%q,"endsAt":%q}`, begin.In(shanghai).Format(time.RFC3339Nano), end.UTC().Format(time.RFC3339Nano)))
@@ -140,6 +140,7 @@ func TestTheWindowIsTheSameInAllZones(t *testing.T) {
 		}
 	}
 	var next atomic.Int64
+	time.Sleep(time.Until(begin.Add(-300 * time.Millisecond)))
 	together(4, func(client int) {
 		for time.Now().Before(end.Add(100 * time.Millisecond)) {
 			i := int(next.Add(1)) - 1
