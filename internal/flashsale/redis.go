@@ -22,7 +22,7 @@ import (
 const (
 	loadedKey     = "sales:loaded" // set of sale ids
 	buyersAScript = 64
-	scriptsAtOnce = 1
+	scriptsAtOnce = 2
 	turnTimeout   = 2 * time.Second // for which a buyer waits to get into a call
 	scriptTimeout = 2 * time.Second // past it the outcome is unknown
 	entriesALoad  = 1000
