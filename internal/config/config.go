@@ -47,7 +47,7 @@ type Config struct {
 	PaymentSandbox  bool          `name:"payment-sandbox" group:"order" help:"Offer a cashier that moves no money as a way to pay, to try things out; --demo implies it."`
 	Writers         int           `name:"writers" default:"1" group:"order" help:"Workers that turn queued reservations into orders; 0 consumes nothing."`
 	WriterBatch     int           `name:"writer-batch" default:"200" group:"order" help:"Reservations per transaction at most."`
-	WriterLinger    time.Duration `name:"writer-linger" default:"20ms" group:"order" help:"How long a batch waits to fill up."`
+	WriterLinger    time.Duration `name:"writer-linger" default:"5ms" group:"order" help:"How long a batch waits to fill up."`
 	ConfirmTimeout  time.Duration `name:"confirm-timeout" default:"1s" group:"order" help:"How long a buyer's answer waits for the queue's word."`
 	SweepAfter      time.Duration `name:"sweep-after" default:"10s" group:"order" help:"Age at which a reservation without an order is looked into."`
 	DeadLetterRetry time.Duration `name:"dead-letter-retry" default:"1m" group:"order" help:"Pause before a dead letter is sent again by itself, once."`

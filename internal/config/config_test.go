@@ -145,7 +145,7 @@ func TestSettingsShowValueAndOrigin(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"addr": ":8080 default", "session-max": "36h30m env TANDIAN_SESSION_MAX", "pay-window": "30m default", "demo": "false default",
-		"trusted-proxies": "10.0.0.0/8,::1/128 flag --trusted-proxies", "writer-linger": "20ms default", "shutdown-timeout": "15s default",
+		"trusted-proxies": "10.0.0.0/8,::1/128 flag --trusted-proxies", "writer-linger": "5ms default", "shutdown-timeout": "15s default",
 	} {
 		if line := got[key].Value + " " + got[key].Origin.String(); line != want {
 			t.Errorf("%s: %q, want %q", key, line, want)
