@@ -18,6 +18,8 @@ type crowd struct {
 	t      *testing.T
 	sale   string
 	buyers []*buyer
+
+	looks sync.Map // order id → *sync.Mutex, held while somebody looks at the order
 }
 
 // buyer is a signed-in user with one wish.
@@ -80,11 +82,24 @@ func (c *crowd) ask(s *server, b *buyer) history.Op {
 		c.t.Errorf("an answer of 500: %s", a.Text)
 	}
 	if op.Outcome == history.OK && !s.forgetful {
-		if status, known := s.shown(ctx, b.token, op.OrderID); known {
-			c.See(history.Sighting{OrderID: op.OrderID, Status: status, By: s.URL, At: time.Now()})
-		}
+		c.look(s, b.token, op.OrderID)
 	}
 	return op
+}
+
+// look puts on record what an order's owner is shown of it, and reports whether he got an answer. Of those who look at the
+// same one each waits for the one before him: of looks side by side nobody could say which came first.
+func (c *crowd) look(s *server, token, orderID string) bool {
+	turn, _ := c.looks.LoadOrStore(orderID, &sync.Mutex{})
+	turn.(*sync.Mutex).Lock()
+	defer turn.(*sync.Mutex).Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	status, known := s.shown(ctx, token, orderID)
+	if known {
+		c.See(history.Sighting{OrderID: orderID, Status: status, By: s.URL, At: time.Now()})
+	}
+	return known
 }
 
 // shown is the status of an order as its owner is shown it, "" if it isn't found. It isn't known if there was no such

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"tandian/test/history"
 )
@@ -106,9 +105,7 @@ func (w *town) relay(t *testing.T, operator string, entry *server, path string) 
 func (c *crowd) review(s *server) {
 	owners, told := c.owners(), c.Told()
 	each(len(told), func(i int) {
-		if status, known := s.shown(c.t.Context(), owners[told[i].User].token, told[i].OrderID); known {
-			c.See(history.Sighting{OrderID: told[i].OrderID, Status: status, By: s.URL, At: time.Now()})
-		} else {
+		if !c.look(s, owners[told[i].User].token, told[i].OrderID) {
 			c.t.Errorf("order %s: no answer", told[i].OrderID)
 		}
 	})
