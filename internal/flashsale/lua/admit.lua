@@ -36,8 +36,7 @@ local recorded, units, admitted = read(KEYS[4], orders), read(KEYS[3], users), r
 local newOrders, newUnits, newRequests, newPending, taken = {}, {}, {}, {}, 0
 local queued = {} -- what order.Decode reads
 
-local function decide(order, user, request)
-  local key = user .. ':' .. request
+local function decide(order, user, request, key)
   if admitted[key] then return {2, admitted[key]} end
   if recorded[order] then return {2, order} end
   if now < begins then return {5} end
@@ -69,7 +68,7 @@ local function decide(order, user, request)
 end
 
 local out = {gate.server, stamp, amount, voucher, string.format('%.0f', window)}
-for i = 2, #ARGV, 3 do out[#out + 1] = decide(ARGV[i], ARGV[i + 1], ARGV[i + 2]) end
+for i = 1, #orders do out[#out + 1] = decide(orders[i], users[i], ARGV[3 * i + 1], requests[i]) end
 if taken > 0 then
   redis.call('HSET', KEYS[3], unpack(newUnits))
   redis.call('HSET', KEYS[4], unpack(newOrders))

@@ -54,10 +54,10 @@ local function open(...)
   return gate
 end
 
--- read returns the values of some members of a hash by their names, without those that it doesn't have.
+-- read returns the values of some members of a hash by their names, false for those that it doesn't have.
 local function read(key, names)
   local found = {}
-  for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do found[names[i]] = value or nil end
+  for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do found[names[i]] = value end
   return found
 end
 
@@ -66,7 +66,7 @@ local function append(list, name, value)
   list[#list + 1] = value
 end
 
--- holding takes a buyer's units apart: the order of each slot, how many, and the lowest free slot.
+-- holding takes a buyer's units apart, false if he has none: the order of each slot, how many, and the lowest free slot.
 local function holding(units)
   local held, n, free = {}, 0, 0
   for slot, order in string.gmatch(units or '', '(%d+)=(%d+)') do
@@ -98,7 +98,7 @@ end
 
 -- give_up takes an order out of its buyer's slots, unless the slot has become another order's.
 local function give_up(order, user, slot)
-  local held = holding(redis.call('HGET', KEYS[3], user) or nil)
+  local held = holding(redis.call('HGET', KEYS[3], user))
   if held[slot] == order then
     held[slot] = nil
     keep(user, held)

@@ -23,7 +23,7 @@ for i = 1, #ARGV, 8 do
       adopted = adopted + 1
       redis.call('DECR', KEYS[2])
     end
-    local held = holding(redis.call('HGET', KEYS[3], user) or nil)
+    local held = holding(redis.call('HGET', KEYS[3], user))
     held[slot] = order
     keep(user, held)
     record = table.concat({'W', user, slot, ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], request}, '|')
