@@ -170,21 +170,28 @@ func (p *pipeline) status(t *testing.T, user, orderID id.ID) (order.Status, stri
 	return v.Status, v.Reason
 }
 
+// accounts are what the gate, the sale's row and the orders' rows say about a sale.
+func accounts(t testing.TB, gate flashsale.Gate, db *store.DB, saleID id.ID) (flashsale.Standing, *voucher.Offer, order.Tally) {
+	t.Helper()
+	st, err := gate.Standing(t.Context(), saleID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer, err := voucher.FindOffer(t.Context(), db, db.Read, saleID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tally, err := order.Count(t.Context(), db.Read, saleID, offer.LimitPerUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, offer, tally
+}
+
 // want checks the three counters and that stock is conserved (I4).
 func (p *pipeline) want(t *testing.T, gate, pending, db, live int64) {
 	t.Helper()
-	st, err := p.gate.Standing(t.Context(), p.sale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	offer, err := voucher.FindOffer(t.Context(), p.db, p.db.Read, p.sale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally, err := order.Count(t.Context(), p.db.Read, p.sale, offer.LimitPerUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st, offer, tally := accounts(t, p.gate, p.db, p.sale)
 	if st.Stock != gate || st.Pending != pending || offer.Stock != db || tally.Live != live || tally.OverLimit != 0 || offer.Stock+tally.Live != offer.StockReleased {
 		t.Fatalf("gate %d, pending %d, SQL %d, live %d (over limit %d, released %d); want %d, %d, %d, %d", st.Stock, st.Pending, offer.Stock, tally.Live,
 			tally.OverLimit, offer.StockReleased, gate, pending, db, live)

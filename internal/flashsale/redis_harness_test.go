@@ -445,18 +445,7 @@ func (p *process) atRest(t testing.TB, accepted ...map[id.ID]id.ID) (live, faile
 			}
 		}
 	}
-	st, err := p.gate.Standing(t.Context(), p.sale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	offer, err := voucher.FindOffer(t.Context(), p.db, p.db.Read, p.sale)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tally, err := order.Count(t.Context(), p.db.Read, p.sale, offer.LimitPerUser)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st, offer, tally := accounts(t, p.gate, p.db, p.sale)
 	if !st.Loaded || st.Stock != offer.Stock || st.Orders != tally.Live || st.Pending != 0 || offer.Stock+tally.Live != offer.StockReleased || offer.Stock < 0 || tally.OverLimit != 0 {
 		t.Fatalf("I4: gate %+v, SQL stock %d, released %d, %+v", st, offer.Stock, offer.StockReleased, tally)
 	}
