@@ -142,6 +142,7 @@ type Gate interface {
 	Waiting(ctx context.Context, userID id.ID, saleIDs ...id.ID) ([]order.Reservation, error)
 	// Pending returns up to limit pending reservations of a sale that were admitted before the instant, oldest first.
 	Pending(ctx context.Context, saleID id.ID, before time.Time, limit int) ([]order.Reservation, error)
-	// Remains returns the pending reservations that can still be read of a gate that is not loaded.
-	Remains(ctx context.Context, saleID id.ID) ([]order.Reservation, error)
+	// Salvage shuts what there is of a gate that isn't current, for all instances and until the next Load or Unload, and
+	// returns the pending reservations that can still be read of it. So none is admitted that the next Load doesn't know of.
+	Salvage(ctx context.Context, saleID id.ID) ([]order.Reservation, error)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"tandian/internal/kit/failpoint"
 	"tandian/internal/kit/id"
 	"tandian/internal/kit/store"
 	"tandian/internal/order"
@@ -164,6 +165,7 @@ func (s *Service) rebuild(ctx context.Context, saleID id.ID) error {
 		if snap, err = s.snapshot(ctx, tx, saleID, epoch); err != nil {
 			return err
 		}
+		failpoint.Pass(failpoint.BeforeLoad)
 		loaded, failed = s.Gate.Load(ctx, *snap)
 		return nil // the epoch is used up, whatever has become of the load
 	})
@@ -206,7 +208,7 @@ func (s *Service) snapshot(ctx context.Context, tx bun.Tx, saleID id.ID, epoch i
 	if err != nil {
 		return nil, err
 	}
-	remains, err := s.Gate.Remains(ctx, saleID)
+	remains, err := s.Gate.Salvage(ctx, saleID)
 	if err != nil {
 		return nil, err
 	}

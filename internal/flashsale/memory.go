@@ -412,5 +412,5 @@ func (g *MemoryGate) Pending(_ context.Context, saleID id.ID, before time.Time, 
 	return found[:min(len(found), limit)], nil
 }
 
-// Remains implements Gate: a gate in memory is whole or gone.
-func (g *MemoryGate) Remains(context.Context, id.ID) ([]order.Reservation, error) { return nil, nil }
+// Salvage implements Gate: a gate in memory is current or gone.
+func (g *MemoryGate) Salvage(context.Context, id.ID) ([]order.Reservation, error) { return nil, nil }

@@ -101,9 +101,14 @@ func (g *RedisGate) Unload(ctx context.Context, saleID id.ID) error {
 	return g.client.Do(ctx, g.client.B().Srem().Key(loadedKey).Member(saleID.String()).Build()).Error()
 }
 
-// Remains implements Gate. Records of orders outlive the loss of most other keys, and an older copy of them is as good:
-// whether an order has a row meanwhile is for the caller to look up.
-func (g *RedisGate) Remains(ctx context.Context, saleID id.ID) ([]order.Reservation, error) {
+// Salvage implements Gate. Records of orders outlive the loss of most other keys, and an older copy of them is as good:
+// whether an order has a row meanwhile is for the caller to look up. A gate that one release can't use may be good
+// enough for the scripts of another one beside it, but no script goes on when a key has another type than it should.
+func (g *RedisGate) Salvage(ctx context.Context, saleID id.ID) ([]order.Reservation, error) {
+	shut := g.client.B().Set().Key(saleKeys(saleID)[endedKey]).Value("shut").Build()
+	if err := g.client.Do(ctx, shut).Error(); err != nil {
+		return nil, fmt.Errorf("shut the gate of sale %d: %w", saleID, err)
+	}
 	var found []order.Reservation
 	err := g.Held(ctx, saleID, func(r order.Reservation, pending bool) {
 		if pending {

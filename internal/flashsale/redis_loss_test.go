@@ -395,6 +395,32 @@ func TestWarmUpDuringASale(t *testing.T) {
 	p.atRest(t, sold)
 }
 
+// F12, F81: of a gate that somebody is about to replace, nobody is admitted whom the new one wouldn't know.
+func TestSalvagedGateAdmitsNobody(t *testing.T) {
+	server := privateRedis(t, "redis")
+	w := newTown(t)
+	p := w.process(t, newLink(server.addr).option())
+	p.open(t, 3, 1)
+	sold := p.buy(t, 1, 1)
+	remains, err := p.gate.Salvage(t.Context(), p.sale)
+	if err != nil || len(remains) != 1 || remains[0].OrderID != sold[1] {
+		t.Fatal(remains, err)
+	}
+	late := flashsale.Request{OrderID: 99, UserID: 2, RequestID: key(2)}
+	if v, err := p.gate.Admit(t.Context(), p.sale, late); err != nil || v.Result != flashsale.NotLoaded {
+		t.Fatalf("%+v %v", v, err)
+	}
+	more := p.buy(t, 2, 2)
+	if _, err := p.Grab(t.Context(), 4, p.sale, key(4)); !errors.Is(err, flashsale.ErrSoldOut) {
+		t.Error(err)
+	}
+	p.drain(t)
+	p.settle(t)
+	if live, failed := p.atRest(t, sold, more); live != 3 || failed != 0 {
+		t.Errorf("%d live, %d failed", live, failed)
+	}
+}
+
 // F67: SCRIPT FLUSH costs a gate nothing.
 func TestScriptsAreForgotten(t *testing.T) {
 	server := privateRedis(t, "redis")

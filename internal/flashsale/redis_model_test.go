@@ -28,7 +28,7 @@ type ledger struct {
 
 // load is what the service does when it finds the gate not loaded.
 func (l *ledger) load(t *rapid.T, ctx context.Context) {
-	remains, err := l.gate.Remains(ctx, l.terms.SaleID)
+	remains, err := l.gate.Salvage(ctx, l.terms.SaleID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ func (s *Sweeper) adjust(ctx context.Context, saleID id.ID, offer *voucher.Offer
 // reopen loads a lost gate. Of a sale that is over, only what still waits for its row is a reason to.
 func (s *Sweeper) reopen(ctx context.Context, saleID id.ID, offer *voucher.Offer, now time.Time) error {
 	if offer == nil || !now.Before(store.Time(offer.EndsAt).Add(openFor)) {
-		remains, err := s.Gate.Remains(ctx, saleID)
+		remains, err := s.Gate.Salvage(ctx, saleID)
 		if err != nil {
 			return err
 		}

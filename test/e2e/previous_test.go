@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,25 @@ func TestPreviousReleaseBesideThisOne(t *testing.T) {
 		c.mustHold(w.db, afterAnInstance, entry)
 		c.review(writer)
 		stop(t, entry, writer)
+	})
+	t.Run("taken over while it sells", func(t *testing.T) {
+		const users, stock = 60, 20
+		old := w.launch(t, before, nil, "--writers", "0") // what it accepts is on its way for long
+		old.forgetful = true
+		c := gather(t, old, old.newSale(t, operator, stock, 1), users)
+		c.insist(c.buyers[0], func(int) *server { return old }) // has the gate opened
+		next := spawn(t, []string{"FAILPOINT=before_load:stop"}, binary(t, "fault"), t.TempDir(), append(slices.Clone(w.flags), "--writers", "0")...)
+		next.frozen(t) // it has seen the gate, and not put its own in the place
+		each(users/2, func(i int) { c.ask(old, c.buyers[i]) })
+		next.thaw(t)
+		next.serves(t)
+		each(users, func(i int) { c.insist(c.buyers[i], func(int) *server { return next }) })
+		writer := w.launch(t, now, nil)
+		c.mustHold(w.db, afterAnInstance, next, writer)
+		if n := len(c.Told()); n != stock {
+			t.Errorf("%d orders of %d units", n, stock)
+		}
+		stop(t, old, next, writer)
 	})
 	t.Run("one after the other, and back", func(t *testing.T) {
 		const users, stock = 1200, 800

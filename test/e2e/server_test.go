@@ -67,7 +67,8 @@ func TestMain(m *testing.M) {
 // server is a running child.
 type server struct {
 	URL, AdminURL string
-	forgetful     bool // it may say "not found" of an order that it can't see for a moment
+	forgetful     bool   // it may say "not found" of an order that it can't see for a moment
+	ready         string // the file in which it says where it listens
 	cmd           *exec.Cmd
 	ended         chan error
 	log           logFile
@@ -93,9 +94,17 @@ func start(t *testing.T, path, dir string, args ...string) *server {
 // startWith is start with additions to the environment.
 func startWith(t *testing.T, env []string, path, dir string, args ...string) *server {
 	t.Helper()
+	s := spawn(t, env, path, dir, args...)
+	s.serves(t)
+	return s
+}
+
+// spawn starts the binary on a data folder.
+func spawn(t *testing.T, env []string, path, dir string, args ...string) *server {
+	t.Helper()
 	ready := filepath.Join(dir, "ready.json")
 	_ = os.Remove(ready)
-	s := &server{log: logFile(filepath.Join(dir, "server.log")), ended: make(chan error, 1)}
+	s := &server{ready: ready, log: logFile(filepath.Join(dir, "server.log")), ended: make(chan error, 1)}
 	s.cmd = exec.Command(path, append([]string{"serve", "--data-dir", dir, "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--ready-file", ready,
 		"--limit-ip", "1000000", "--limit-user", "100000"}, args...)...)
 	out, err := os.OpenFile(string(s.log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -109,16 +118,21 @@ func startWith(t *testing.T, env []string, path, dir string, args ...string) *se
 	}
 	go func() { s.ended <- s.cmd.Wait() }()
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	return s
+}
+
+// serves waits until the server does.
+func (s *server) serves(t *testing.T) {
+	t.Helper()
 	until(t, "the server serves", func() bool {
 		select {
 		case err := <-s.ended:
 			t.Fatalf("the server ended: %v\n%s", err, s.log)
 		default:
 		}
-		b, err := os.ReadFile(ready)
+		b, err := os.ReadFile(s.ready)
 		return err == nil && json.Unmarshal(b, s) == nil && s.URL != ""
 	})
-	return s
 }
 
 // bareEnv is the environment without settings of the product: a test says all that it wants by flags.

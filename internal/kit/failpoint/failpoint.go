@@ -24,6 +24,7 @@ const (
 
 // The places.
 const (
+	BeforeLoad    = "before_load"    // a gate is prepared from what is known, and not put in place
 	AfterAdmit    = "after_admit"    // the gate has admitted, the reservation is not handed over
 	BeforeStock   = "before_stock"   // a batch's rows are inserted, the stock is not lowered
 	BeforeCommit  = "before_commit"  // all statements of a batch are done
